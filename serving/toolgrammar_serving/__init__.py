@@ -1,0 +1,1 @@
+"""The serving stack on top of ``toolgrammar``. Nothing in ``toolgrammar`` imports it."""

@@ -1,0 +1,5 @@
+"""``python -m toolgrammar.cli``."""
+
+from toolgrammar.cli import main
+
+main()

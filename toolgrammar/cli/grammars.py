@@ -1,0 +1,79 @@
+"""What the commands ask of grammars: load one by name or file, and list its markers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from toolgrammar import combinators as c
+from toolgrammar.cli.errors import CliError
+
+_CONTROL: Final = re.compile(r"<[|｜][^<>]*[|｜]>")
+
+
+class Marker(NamedTuple):
+    """A marker text of a grammar, whether it is (or contains) a control token, and the rules that have it."""
+
+    text: str
+    control: bool
+    rules: tuple[str, ...]
+
+
+def load(name: str) -> c.Grammar:
+    """The grammar of a format, a model or a grammar file."""
+    from toolgrammar import registry
+
+    is_file = name.endswith(".tg") or (os.path.isfile(name) and name not in registry.formats())
+    return load_file(name) if is_file else registry.load(name)
+
+
+def load_file(path: str) -> c.Grammar:
+    """The grammar of a file, whatever its suffix."""
+    from toolgrammar import registry
+    from toolgrammar.language import read_grammar_file
+
+    if not os.path.isfile(path):
+        what = "is a directory" if os.path.isdir(path) else "there is no such file"
+        raise CliError("E002", f"cannot read grammar file {path}: {what}")
+    try:
+        return registry.load(path) if path.endswith(".tg") else read_grammar_file(path)
+    except OSError as error:
+        raise CliError("E002", f"cannot read grammar file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CliError("E002", f"grammar file {path} is not UTF-8 at byte {error.start}") from error
+
+
+def is_control(text: str, tokens: tuple[str, ...]) -> bool:
+    """Whether ``text`` is a control token or contains one."""
+    return bool(_CONTROL.search(text)) or any(token in text for token in tokens)
+
+
+def markers_of(grammar: c.Grammar) -> list[Marker]:
+    """The literals of a grammar that are marks rather than punctuation, in the order of the rules."""
+    rules: dict[str, list[str]] = {}
+    for name, node in grammar.rules.items():
+        for text in literals(node):
+            found = rules.setdefault(text, [])
+            if name not in found:
+                found.append(name)
+    for text in grammar.stops:
+        rules.setdefault(text, []).append("@stop")
+    return [
+        Marker(text, is_control(text, grammar.tokens), tuple(names))
+        for text, names in rules.items()
+        if len(text.strip()) > 1 or is_control(text, grammar.tokens)
+    ]
+
+
+def literals(node: Any) -> Iterator[str]:
+    """Every spelling of every literal under ``node``."""
+    if isinstance(node, c.Lit):
+        yield from node.spellings
+    for child in c.children(node):
+        yield from literals(child)
+    if isinstance(node, c.Choose):
+        for arm in node.arms:
+            if arm.pattern.isalnum():
+                yield arm.pattern

@@ -1,0 +1,105 @@
+"""Bare text of a quoted-object notation as JSON: typed by the notation, with a say for the tool's schema.
+
+    true false          booleans                      null None none nil      null
+    -2  3.0  1e5        numbers, as written           anything else           a string, trimmed
+
+The schema counts where it knows better (``formats/gemma4.md``, "Values"): a declared string keeps its
+spelling (``0042``, ``null``), and a text that the notation does not type may fit a declared type (``True``).
+
+    >>> types = BareTypes({"properties": {"code": {"type": "string"}}})
+    >>> types.json("0042", types.member(types.root, "code")), types.json("42", None), types.json("nil", None)
+    ('"0042"', '42', 'null')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from toolgrammar.machine.held_scanner import SPACE
+from toolgrammar.machine.json_writer import escape_json
+from toolgrammar.schema_types import branches_of, plan_of, resolve
+from toolgrammar.typing_rules import NO_SCHEMA, NULL, STRING, Plan
+
+_NULLS: Final = frozenset(("null", "None", "none", "nil"))
+_number: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
+_REFERRING: Final = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
+#: How many references and alternatives are followed for one child.
+_MAX_STEPS: Final = 64
+
+
+class BareTypes:
+    """The types one tool's schema declares. A cache over the schema: safe to share between copies."""
+
+    __slots__ = ("_plans", "root")
+
+    def __init__(self, root: object) -> None:
+        #: The schema of the arguments.
+        self.root: object = root
+        # By the schema's identity, beside the schema itself: after unpickling the keys mean nothing.
+        self._plans: dict[int, tuple[object, Plan]] = {}
+
+    def member(self, schema: object, key: str) -> object:
+        """The schema of an object's member, None if nothing is said."""
+        if schema is None:
+            return None
+        others: object = None
+        for node in self._nodes(schema):
+            properties = node.get("properties")
+            if isinstance(properties, Mapping) and key in properties:
+                return properties[key]
+            if others is None and isinstance(node.get("additionalProperties"), Mapping):
+                others = node["additionalProperties"]
+        return others
+
+    def items(self, schema: object) -> object:
+        """The schema of an array's elements, None if nothing is said."""
+        if schema is None:
+            return None
+        for node in self._nodes(schema):
+            if isinstance(node.get("items"), Mapping):
+                return node["items"]
+        return None
+
+    def json(self, text: str, schema: object) -> str:
+        """The JSON of a bare ``text`` declared by ``schema``."""
+        text = text.strip(SPACE)
+        plan = NO_SCHEMA if schema is None else self._plan(schema)
+        types = plan.types
+        is_null = text in _NULLS
+        if types & STRING or text in plan.strings:
+            if is_null and types & NULL and text not in plan.strings:
+                return "null"
+            return plan.encode(text)
+        if is_null:
+            return "null"
+        if text == "true" or text == "false" or _number(text) is not None:
+            return text
+        return plan.encode(text) if types else f'"{escape_json(text)}"'
+
+    def _plan(self, schema: object) -> Plan:
+        known = self._plans.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        plan = plan_of(schema, self.root if isinstance(self.root, Mapping) else None)
+        self._plans[id(schema)] = (schema, plan)
+        return plan
+
+    def _nodes(self, schema: object) -> list[Mapping[str, object]]:
+        """``schema`` and what stands for it: references and alternatives."""
+        if isinstance(schema, dict) and _REFERRING.isdisjoint(schema):
+            return [schema]
+        bases = (self.root,) if isinstance(self.root, Mapping) else ()
+        waiting: list[object] = [schema]
+        found: list[Mapping[str, object]] = []
+        for node in waiting:
+            if not isinstance(node, Mapping) or any(node is other for other in found):
+                continue
+            found.append(node)
+            if len(waiting) < _MAX_STEPS:
+                if "$ref" in node:
+                    waiting.append(resolve(node["$ref"], bases))
+                for keyword in ("allOf", "anyOf", "oneOf"):
+                    waiting.extend(branches_of(node, keyword))
+        return found

@@ -1,0 +1,191 @@
+"""Definition-time checks: mistakes in a grammar that would otherwise show as mysteries on model output."""
+
+from __future__ import annotations
+
+import re._parser as sre  # type: ignore[import-not-found]
+from collections.abc import Iterator
+from typing import Any
+
+from toolgrammar import combinators as c
+from toolgrammar.errors import (
+    AmbiguityError,
+    BadPatternError,
+    EmptyRepeatError,
+    GrammarError,
+    MisplacedNodeError,
+    UnknownRuleError,
+    UnmarkedTextError,
+)
+from toolgrammar.machine import program as p
+from toolgrammar.machine.program import Arm, State
+
+
+def check_rules(grammar: c.Grammar) -> None:
+    """Names, patterns and literals of a grammar, before it is compiled."""
+    if "content" not in grammar.starts:
+        raise GrammarError(
+            f"grammar {grammar.name!r} does not say where content starts", hint="add '@start content = RULE'"
+        )
+    for rule, node in grammar.rules.items():
+        for inner in walk(node):
+            if isinstance(inner, c.Ref) and inner.rule not in grammar.rules:
+                raise UnknownRuleError(f"no rule named {inner.rule!r}", rule=rule)
+            if isinstance(inner, c.Lit) and (not inner.spellings or not all(inner.spellings)):
+                raise GrammarError("an empty literal would match everywhere", rule=rule)
+            if isinstance(inner, c.Field) and inner.chars:
+                check_class(inner.chars, rule)
+            if isinstance(inner, c.Choose):
+                for arm in inner.arms:
+                    check_pattern(arm.pattern, rule)
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """``node`` and every node inside it."""
+    yield node
+    for child in c.children(node):
+        yield from walk(child)
+
+
+def check_class(pattern: str, rule: str) -> None:
+    """A field's ``chars`` is exactly one character class."""
+    parsed = _parse(pattern, rule)
+    if len(parsed) != 1 or str(parsed[0][0]) not in ("IN", "NOT_LITERAL", "LITERAL", "ANY", "CATEGORY"):
+        raise BadPatternError(
+            f"/{pattern}/ is not one character class", rule=rule, hint=r"write a class such as /[^\s<>]/"
+        )
+
+
+def check_pattern(pattern: str, rule: str) -> None:
+    """A choose pattern is valid and has no repeat inside a repeat, the source of exponential back-tracking."""
+    for op, argument in _parse(pattern, rule):
+        _check_repeats(op, argument, False, pattern, rule)
+
+
+def _parse(pattern: str, rule: str) -> Any:
+    try:
+        return sre.parse(pattern)
+    except Exception as error:
+        raise BadPatternError(f"/{pattern}/ is not a regular expression: {error}", rule=rule) from None
+
+
+def _check_repeats(op: Any, argument: Any, inside: bool, pattern: str, rule: str) -> None:
+    name = str(op)
+    if name in ("MAX_REPEAT", "MIN_REPEAT"):
+        _, most, body = argument
+        unbounded = int(most) > 64
+        if unbounded and inside:
+            raise BadPatternError(
+                f"/{pattern}/ repeats a repeat and could back-track without bound", rule=rule,
+                hint="use one repeat of a character class",
+            )  # fmt: skip
+        for inner in body:
+            _check_repeats(*inner, inside or unbounded, pattern, rule)
+    elif name == "SUBPATTERN":
+        for inner in argument[-1]:
+            _check_repeats(*inner, inside, pattern, rule)
+    elif name == "BRANCH":
+        for branch in argument[1]:
+            for inner in branch:
+                _check_repeats(*inner, inside, pattern, rule)
+    elif name in ("GROUPREF", "GROUPREF_EXISTS"):
+        raise BadPatternError(f"/{pattern}/ refers back to a group", rule=rule)
+
+
+def check_empty_repeat(state: State) -> None:
+    """A loop whose item can be passed without reading anything would never end."""
+    if state.op != p.ALT or len(state.options) < 2:
+        return
+    item = state.options[0]
+    if _reaches(item, state, set()):
+        raise EmptyRepeatError(
+            "the repeated item can be empty", rule=state.rule,
+            hint="let the item begin with a marker, or drop the repeat",
+        )  # fmt: skip
+
+
+def _reaches(state: State | None, goal: State, seen: set[int]) -> bool:
+    """Whether ``goal`` can be reached from ``state`` without reading anything."""
+    if state is None or id(state) in seen:
+        return False
+    if state is goal:
+        return True
+    seen.add(id(state))
+    if state.op == p.ALT and not state.arms:
+        return any(_reaches(option, goal, seen) for option in state.options)
+    if state.op == p.WS and not state.node.least:
+        return _reaches(state.next, goal, seen)
+    if state.op in (p.SAVE, p.CLOSED, p.CALL, p.ENDCALL, p.DRAFT, p.CONFIRM):
+        return _reaches(state.next, goal, seen)
+    return False
+
+
+def distinct(arms: list[Arm], state: State) -> list[Arm]:
+    """``arms`` without repetitions; two different ways on behind the same marker are a mistake."""
+    kept: list[Arm] = []
+    for arm in arms:
+        twin = next((k for k in kept if _same(k, arm)), None)
+        if twin is None:
+            kept.append(arm)
+        elif twin.target is arm.target and twin.consume == arm.consume:
+            twin.frame = max(twin.frame, arm.frame, key=len)
+        elif arm.consume and twin.consume and arm.effects == twin.effects:
+            raise AmbiguityError(
+                f"two ways to go on begin with {arm.text!r}: in {twin.rule!r} and in {arm.rule!r}",
+                rule=state.rule, hint="factor the common marker out, or let '&' tell them apart",
+            )  # fmt: skip
+    return kept
+
+
+def _same(a: Arm, b: Arm) -> bool:
+    return (
+        a.text == b.text and a.peek == b.peek and a.line_start == b.line_start
+        and a.exact == b.exact and a.least == b.least and a.key_end == b.key_end
+    )  # fmt: skip
+
+
+def unmarked(state: State) -> UnmarkedTextError:
+    """The error for text whose end cannot be recognised."""
+    what = "text" if state.op == p.TEXT else "a field" if state.op == p.FIELD else "a value"
+    return UnmarkedTextError(
+        f"{what} is followed by something that does not begin with a literal", rule=state.rule,
+        hint="let a literal, or the end of the turn, follow",
+    )  # fmt: skip
+
+
+def misplaced(message: str, rule: str) -> MisplacedNodeError:
+    """The error for a node in the wrong place."""
+    return MisplacedNodeError(message, rule=rule)
+
+
+def last_literals(grammar: c.Grammar, node: Any, seen: frozenset[str] = frozenset()) -> list[str]:
+    """The literals that may end ``node``."""
+    return _last(grammar, node, seen)[0]
+
+
+def _last(grammar: c.Grammar, node: Any, seen: frozenset[str]) -> tuple[list[str], bool]:
+    """``(literals, may be empty)``."""
+    match node:
+        case c.Lit(spellings):
+            return list(spellings), False
+        case c.Seq(items):
+            out: list[str] = []
+            for item in reversed(items):
+                texts, empty = _last(grammar, item, seen)
+                out += texts
+                if not empty:
+                    return out, False
+            return out, True
+        case c.Alt(arms):
+            parts = [_last(grammar, arm, seen) for arm in arms]
+            return [t for texts, _ in parts for t in texts], any(empty for _, empty in parts)
+        case c.Opt(item) | c.Many(item):
+            return _last(grammar, item, seen)[0], True
+        case c.Call(item) | c.Section(item) | c.Attempt(item):
+            return _last(grammar, item, seen)
+        case c.Ref(rule):
+            if rule in seen or rule not in grammar.rules:
+                return [], False
+            return _last(grammar, grammar.rules[rule], seen | {rule})
+        case c.Ws() | c.Peek() | c.Text():
+            return [], True
+    return [], False

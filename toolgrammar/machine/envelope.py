@@ -1,0 +1,431 @@
+"""One call object: a tool's name, its arguments and perhaps an id, in any order, among other members.
+
+    {"name": "weld", "arguments": {"n": 2}, "id": "c1"}       hermes, mistral, json-fenced ...
+    {"type": "function", "function": {"name": "weld", ...}}   a wrapper: its object is the call
+    {"weld": {"n": 2}}                                        ``tool_key``: the key is the name
+
+Contract, on top of ``scanner``'s:
+
+* ``name`` is "" until it is complete. ``announced`` turns True in the scan in which it is certain that this
+  is a call (``EnvelopeSpec.decide``); ``text`` is empty before, and arguments that came first leave then.
+* Before that, what does not fit is a FLAW: ``pos`` is the start of the token that does not fit, the attempt
+  is text, and the notes it gave are void. After it, a flaw makes the call ``malformed``: inside the arguments
+  the text goes on as written (``json_object``), elsewhere it is passed over, up to an end marker outside a
+  string.
+* Only the object's own members count, of several names, ids or arguments the first.
+* Keys and names are held unconsumed but are not looked at again; other members are passed over.
+* ``in_string``: the arguments' own (``json_object``): plain text may be passed on without asking.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from toolgrammar.machine.envelope_spec import (
+    ARGUMENTS,
+    BEGUN,
+    ID,
+    KEY,
+    NAME,
+    OTHER,
+    STRONG,
+    TYPE,
+    WEAK,
+    WRAPPER,
+    EnvelopeSpec,
+)
+from toolgrammar.machine.json_skip import JsonSkip
+from toolgrammar.machine.json_strings import BARE, BLANKS, REST, REST_SINGLE, SPACE, UNDECIDED_LIMIT, decode
+from toolgrammar.machine.json_value import JsonArguments
+from toolgrammar.machine.safe_text import SafeText
+from toolgrammar.machine.scanner import DONE, FLAW, MORE, Scanner
+
+__all__ = ["EnvelopeScanner", "EnvelopeSpec"]
+
+NAME_LIMIT: Final = 1024
+
+# What is expected next. From _ARGUMENTS on, unconsumed text is looked at again.
+_OPEN: Final = 0
+_FIRST_KEY: Final = 1  # behind {
+_KEY: Final = 2  # behind a comma, which is held
+_COLON: Final = 3
+_VALUE: Final = 4
+_TEXT: Final = 5  # in a string that is read: a key, a name, an id
+_QUOTE: Final = 6  # behind a single quote that may end it
+_WORD: Final = 7  # in a bare word or number nobody reads
+_AFTER: Final = 8
+_ARGUMENTS: Final = 9
+_SKIPPED: Final = 10  # in a string, list or object nobody reads
+_LOST: Final = 11  # malformed behind the announcement
+
+
+class EnvelopeScanner(Scanner):
+    """Scan one call object, from its brace to its brace. ``offered``: the tools' names, None if not known."""
+
+    __slots__ = (
+        "_begun",
+        "_ends",
+        "_escaped",
+        "_held",
+        "_hold",
+        "_inner",
+        "_offered",
+        "_quote",
+        "_repair",
+        "_role",
+        "_skip",
+        "_spec",
+        "_state",
+        "_waiting",
+        "_wrapped",
+        "announced",
+        "id",
+        "in_string",
+        "name",
+    )
+
+    def __init__(
+        self, spec: EnvelopeSpec, ends: SafeText | None, repair: bool, offered: frozenset[str] | None
+    ) -> None:
+        super().__init__()
+        self.name: str = ""
+        self.id: str = ""
+        self.announced: bool = False
+        self.in_string: bool = False
+        self._spec: EnvelopeSpec = spec
+        self._ends: SafeText | None = ends
+        self._repair: bool = repair
+        self._offered: frozenset[str] = frozenset() if offered is None else offered
+        self._state: int = _OPEN
+        self._role: int = KEY  # of the string that is read, or of the value that follows
+        self._wrapped: int = 0  # open wrapper objects
+        self._begun: bool = False  # the arguments' key and colon were read
+        self._inner: JsonArguments | None = None
+        self._skip: JsonSkip | None = None
+        self._waiting: list[str] = []  # argument text from before the announcement
+        self._held: int = 0  # unconsumed characters that were looked at
+        self._quote: str = '"'  # of the open string
+        self._escaped: bool = False  # the input ended behind a backslash in it
+        self._hold: int = -1  # of the scan that runs: where its undecided text begins
+
+    def copy(self) -> EnvelopeScanner:
+        other = EnvelopeScanner(self._spec, self._ends, self._repair, self._offered)
+        other.__setstate__(self._progress())
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (EnvelopeScanner, (self._spec, self._ends, self._repair, self._offered), self._progress())
+
+    def _progress(self) -> tuple[Any, ...]:
+        """All that changes, as its own copy; what is of one scan only is left out."""
+        return (
+            (self.text, self.status, self.malformed, self.notes.copy()),
+            (self.name, self.id, self.announced, self.in_string),
+            (self._state, self._role, self._wrapped, self._begun, self._waiting.copy()),
+            (self._held, self._quote, self._escaped),
+            None if self._inner is None else self._inner.copy(),
+            None if self._skip is None else self._skip.copy(),
+        )
+
+    def __setstate__(self, progress: tuple[Any, ...]) -> None:
+        said, told, place, string, self._inner, self._skip = progress
+        self.text, self.status, self.malformed, self.notes = said
+        self.name, self.id, self.announced, self.in_string = told
+        self._state, self._role, self._wrapped, self._begun, self._waiting = place
+        self._held, self._quote, self._escaped = string
+
+    def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
+        self._hold = -1
+        i = pos
+        if self._state == _ARGUMENTS:
+            self._held = 0
+            i = self._arguments(buf, pos, end, eof)
+            if self._state == _ARGUMENTS and self.announced:
+                return i if self._hold < 0 else self._hold
+        else:
+            self.text = ""
+        if self._held and self._state < _ARGUMENTS:
+            self._hold = pos
+            i = pos + self._held
+        i = self._run(buf, i, end, eof)
+        if self._hold >= 0 and self._state < _ARGUMENTS:
+            if self._too_long(i):
+                i = self._run(buf, self._flaw(self._hold, "W212"), end, eof)
+            elif eof and self._state == _QUOTE:
+                i = self._run(buf, self._string_done(buf, self._hold, i, i), end, eof)
+        cut = self._hold if self._hold >= 0 else i
+        self._held = i - cut
+        return cut
+
+    def _run(self, buf: str, i: int, end: int, eof: bool) -> int:
+        while i < end and self.status == MORE:
+            state = self._state
+            if state == _TEXT:
+                i = self._text(buf, i, end)
+            elif state == _ARGUMENTS:
+                i = self._arguments(buf, i, end, eof)
+            elif state >= _SKIPPED:
+                i = self._skipped(buf, i, end, eof)
+            elif state == _WORD:
+                i = BARE(buf, i, end).end()
+                if i < end:
+                    self._state = _AFTER
+            elif buf[i] in BLANKS:
+                i = SPACE(buf, i, end).end()
+            elif state == _AFTER:
+                i = self._after(buf, i)
+            elif state <= _KEY and state != _OPEN:
+                i = self._key(buf, i)
+            elif state == _COLON:
+                i = self._colon(buf, i)
+            elif state == _VALUE:
+                i = self._value(buf, i)
+            elif state == _QUOTE:
+                i = self._single_quote(buf, i)
+            else:
+                i = self._open(buf, i)
+        return i
+
+    # -- members -------------------------------------------------------------------------------------
+
+    def _open(self, buf: str, i: int) -> int:
+        if buf[i] != "{":
+            return self._flaw(i)
+        self._state = _FIRST_KEY
+        return i + 1
+
+    def _is_quote(self, char: str) -> bool:
+        return char == '"' or (char == "'" and self._repair)
+
+    def _key(self, buf: str, i: int) -> int:
+        char = buf[i]
+        if self._state == _KEY and self._too_long(i):
+            return self._flaw(self._hold, "W212")
+        if self._is_quote(char) and not (self._spec.tool_key and self.name):
+            return self._begin_string(i, char, KEY)
+        if char != "}" or (self._state == _KEY and not self._repair):
+            return self._flaw(i)
+        if self._state == _KEY:
+            self.notes.append(("W201", self._hold, self._hold + 1))
+            self._hold = -1
+        return self._close(i)
+
+    def _colon(self, buf: str, i: int) -> int:
+        if buf[i] != ":":
+            return self._flaw(i)
+        self._state = _VALUE
+        if self._role == ARGUMENTS:
+            if self._begun:
+                self._role = OTHER
+            else:
+                self._begun = True
+                self._announce()
+        return i + 1
+
+    def _value(self, buf: str, i: int) -> int:
+        char = buf[i]
+        role = self._role
+        if role == ARGUMENTS:
+            return self._begin_arguments(buf, i)
+        if role == WRAPPER and char == "{":
+            self._wrapped += 1
+            self._state = _FIRST_KEY
+            return i + 1
+        if role == WRAPPER:
+            role = self._role = NAME
+        if role == NAME and (self.name or self.announced):
+            role = OTHER  # the first name counts
+        if self._is_quote(char) and (role != OTHER or char == "'"):
+            return self._begin_string(i, char, role)
+        if role == NAME:
+            return self._flaw(i)
+        if char in '"[{':
+            self._skip = JsonSkip(self._ends, value=True)
+            self._state = _SKIPPED
+            return i
+        self._state = _WORD
+        stop = BARE(buf, i, i + 1).end()
+        return self._flaw(i) if stop == i else stop
+
+    def _after(self, buf: str, i: int) -> int:
+        if buf[i] == ",":
+            self._hold = i
+            self._state = _KEY
+            return i + 1
+        return self._close(i) if buf[i] == "}" else self._flaw(i)
+
+    def _close(self, i: int) -> int:
+        if self._wrapped:
+            self._wrapped -= 1
+            self._state = _AFTER
+            return i + 1
+        if not self.announced:
+            if not self.name or self._spec.decision in (STRONG, WEAK):
+                return self._flaw(i)
+            self.announced = True
+            self._release()
+        if not self._begun:
+            self.text += "{}"
+        self.status = DONE
+        return i + 1
+
+    # -- the arguments -------------------------------------------------------------------------------
+
+    def _begin_arguments(self, buf: str, i: int) -> int:
+        if self.name and not self.announced:
+            self.announced = True
+        if buf[i] == "}" and self._spec.tool_key:
+            self._begun = False  # no value
+            return self._close(i)
+        self._inner = JsonArguments(self._ends, self._repair)
+        self._state = _ARGUMENTS
+        return i
+
+    def _arguments(self, buf: str, i: int, end: int, eof: bool) -> int:
+        inner = self._inner
+        assert inner is not None
+        stop = inner.scan(buf, i, end, eof)
+        self.in_string = inner.in_string and self.announced
+        if inner.notes:
+            self.notes += inner.notes
+            inner.notes = []
+        if self.announced:
+            self.text = inner.text
+            self.malformed = inner.malformed
+        else:
+            self.text = ""
+            if inner.flaw_at >= 0:
+                return self._flaw(inner.flaw_at)
+            self._waiting.append(inner.text)
+        if inner.status == DONE and inner.as_written:
+            self.status = DONE  # at an end marker
+        elif inner.status == DONE:
+            self._state = _AFTER
+        elif stop < end:
+            self._hold = stop
+            return end
+        return stop
+
+    def _announce(self) -> None:
+        """Announce the call if it is certain by its name and the arguments' key; FLAWs are the caller's."""
+        if self.announced or not self.name:
+            return
+        decide = self._spec.decision
+        if decide == BEGUN:
+            # The value's first character is wanted too: it was read if the arguments came first.
+            certain = self._inner is not None
+        elif decide == STRONG:
+            certain = self._begun or self.name in self._offered
+        else:
+            certain = self._begun
+        if certain:
+            self.announced = True
+            self._release()
+
+    def _release(self) -> None:
+        self.text += "".join(self._waiting)
+        self._waiting = []
+        if self._inner is not None and self._inner.malformed:
+            self.malformed = True
+
+    # -- strings that are read -----------------------------------------------------------------------
+
+    def _begin_string(self, i: int, quote: str, role: int) -> int:
+        self._hold = i
+        self._quote = quote
+        self._role = role
+        self._state = _TEXT
+        return i + 1
+
+    def _text(self, buf: str, i: int, end: int) -> int:
+        i += self._escaped
+        rest = REST(buf, i, end) if self._quote == '"' else REST_SINGLE(buf, i, end)
+        self._escaped = rest.end(1) > rest.start(1)
+        i = rest.end()
+        if i == end:
+            return end
+        if self._quote == '"':
+            return self._string_done(buf, self._hold, i + 1, i)
+        self._state = _QUOTE
+        return i + 1
+
+    def _single_quote(self, buf: str, i: int) -> int:
+        if buf[i] in ",}]:":
+            return self._string_done(buf, self._hold, i, i)
+        self._state = _TEXT  # an apostrophe
+        return i
+
+    def _too_long(self, i: int) -> bool:
+        """Whether the held text, looked at up to ``i``, is over the limit of what it is."""
+        naming = self._role == NAME or (self._role == KEY and self._spec.tool_key)
+        limit = NAME_LIMIT if naming and self._state != _KEY else UNDECIDED_LIMIT
+        return i - self._hold - 1 > limit
+
+    def _string_done(self, buf: str, start: int, stop: int, seen: int) -> int:
+        """A string, whole at ``seen``, was read: ``buf[start:stop]`` is it and blanks behind it."""
+        if self._too_long(seen):
+            return self._flaw(start, "W212")
+        notes: list[tuple[str, int, int]] = []
+        closed = buf.rfind(self._quote, start, stop) + 1
+        value = decode(buf, start, closed, self._repair, notes)
+        if value is None:
+            return self._flaw(start)
+        self.notes += notes
+        self._hold = -1
+        role = self._role
+        self._state = _COLON if role == KEY else _AFTER
+        fits = True
+        if role == NAME or (role == KEY and self._spec.tool_key):
+            fits = self._named(value)
+        elif role == KEY:
+            fits = self._keyed(value)
+        elif role == TYPE:
+            fits = self.announced or value == self._spec.type_value
+        elif role == ID and not self.id:
+            self.id = value
+        return stop if fits else self._flaw(start)
+
+    def _keyed(self, key: str) -> bool:
+        spec = self._spec
+        role = spec.roles.get(key, -1)
+        self._role = OTHER if role < 0 else role
+        return role >= 0 or self.announced or not spec.strict
+
+    def _named(self, name: str) -> bool:
+        if not name or (self._spec.decision >= WEAK and name not in self._offered):
+            return False
+        self.name = name
+        if self._spec.tool_key:
+            self._role = ARGUMENTS
+        self._announce()
+        return True
+
+    # -- what is passed over -------------------------------------------------------------------------
+
+    def _skipped(self, buf: str, i: int, end: int, eof: bool) -> int:
+        skip = self._skip
+        assert skip is not None
+        i = skip.scan(buf, i, end, eof)
+        if skip.status == DONE:
+            if self._state == _LOST:
+                self.status = DONE
+            else:
+                self._state = _AFTER
+        elif i < end:
+            self._hold = i
+            return end
+        return i
+
+    def _flaw(self, i: int, note: str = "") -> int:
+        """``buf[i]`` does not fit: no call, or a malformed one if it was announced."""
+        self._hold = -1
+        self.in_string = False
+        if self.announced:
+            self.malformed = True
+            self._skip = JsonSkip(self._ends, value=False)
+            self._state = _LOST
+            return i
+        if note:
+            self.notes.append((note, i, i + 1))
+        self.status = FLAW
+        return i

@@ -1,0 +1,322 @@
+"""The machine's incoming side: the buffer, markers, and what happens when something does not fit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from toolgrammar.combinators import WHITE
+from toolgrammar.events import CallStart, Event
+from toolgrammar.machine import program as p
+from toolgrammar.machine.output import Output
+from toolgrammar.machine.program import RUN_LIMIT, Arm, Program, State
+from toolgrammar.machine.scanner import Scanner
+from toolgrammar.machine.speculation import ATTEMPT, CALL, DRAFT, Save
+from toolgrammar.schema import ToolTable
+
+_YES: Final = 1
+_NO: Final = 0
+_UNDECIDED: Final = -1
+
+#: A marker that ends so is a whole tag or token.
+_TAG_ENDS: Final = (">", "]")
+#: Characters of a tail that are kept to be shown.
+TAIL_LIMIT: Final = 65_536
+
+
+class Reading(Output):
+    """Consumes input. ``buf`` holds what is undecided; ``held`` the raw text of an open attempt."""
+
+    def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool, start: State) -> None:
+        super().__init__(program, tools, repair, strict)
+        self.state = start
+        #: 0: the state was just entered; further phases are the state's own.
+        self.phase = 0
+        #: The undecided input; during a run, the whole buffer being read.
+        self.buf = ""
+        #: Nothing more can be read until more input comes.
+        self.wait = False
+        #: A draft was opened: look for the closer of reasoning before reading on.
+        self.pause = False
+        #: A rollback put the buffer at another place.
+        self.moved = False
+        #: Text that ends with the character before the buffer.
+        self.prev = "\n"
+        self.scanner: Scanner | None = None
+        #: Raw text held since the outermost savepoint, where it began, and where in the buffer it goes on.
+        self.held: list[str] = []
+        self.held_start = 0
+        self.held_from = 0
+        #: Control tokens inside the held text.
+        self.controls: list[tuple[int, int]] = []
+        #: Where a tag began that a control token opened and nothing closed yet; -1: no such tag.
+        self.tag_start = -1
+        #: The last run of skipped white space, raw.
+        self.ws_start = -1
+        self.ws_end = -1
+        #: Where what could not be placed begins, raw; -1 if there is no such text.
+        self.tail_start = -1
+        self.tail: list[str] = []
+
+    # ---- markers ------------------------------------------------------------------------------------------
+
+    def pick(self, arms: tuple[Arm, ...], buf: str, i: int, n: int, eof: bool) -> Arm | None:
+        """The arm whose marker at ``i`` counts; None if none does, or (``wait``) if that is not known yet."""
+        self.wait = False
+        for arm in arms:
+            if not arm.peek and not arm.line_start and not arm.key_end:
+                return arm
+            verdict = self.verdict(arm, buf, i, n, eof)
+            if verdict == _YES:
+                return arm
+            if verdict == _UNDECIDED:
+                self.wait = True
+                return None
+        return None
+
+    def verdict(self, arm: Arm, buf: str, i: int, n: int, eof: bool) -> int:
+        """Whether what stands around the marker at ``i`` makes it count."""
+        if arm.line_start and not (buf[i - 1] if i > 0 else self.prev).endswith("\n"):
+            return _NO
+        after = i + len(arm.text)
+        if arm.key_end:
+            return self.key_follows(arm, buf, after, n, eof)
+        if not arm.peek:
+            return _YES
+        at = after
+        if arm.peek_frame:
+            limit = min(n, after + RUN_LIMIT)
+            at = after + run_length(buf, after, limit, arm.peek_frame)
+            if at == limit < n:
+                return _NO
+        if buf.startswith(arm.peek, at):
+            return _YES
+        if eof:
+            return _NO
+        rest = buf[at:n]
+        return _UNDECIDED if any(text.startswith(rest) for text in arm.peek) else _NO
+
+    def key_follows(self, arm: Arm, buf: str, after: int, n: int, eof: bool) -> int:
+        """Whether a declared key that was not yet given follows."""
+        call = self.call
+        end = buf.find(arm.key_end, after, min(n, after + RUN_LIMIT))
+        if end < 0:
+            return _UNDECIDED if not eof and n - after < RUN_LIMIT else _NO
+        key = unquote(buf[after:end].strip(WHITE))
+        if call is None or key in call.given:
+            return _NO
+        return _YES if self.tools.declared(self.call_name(), key) else _NO
+
+    def call_name(self) -> str:
+        """The name of the call being read."""
+        return (self.call.name if self.call is not None else "") or self.regs.get("name", "")
+
+    def take(self, arm: Arm, origin: State, j: int, i: int) -> int:
+        """Go on behind the marker at ``i``, whose framing begins at ``j``; returns the new position."""
+        at = self.base + j
+        end = i + len(arm.text) if arm.consume else i
+        if arm.target.op == p.END and arm.control:
+            self.cut(self.base + i)
+        for effect in arm.effects:
+            self.effect(effect, at, origin)
+        self.phase = 0
+        self.state = arm.target
+        if self.trace is not None and end > j:
+            self.trace.append((at, self.base + end, arm.rule, "skip"))
+        if self.spec and arm.consume:
+            self.mark_control(arm, self.base + i, self.base + end)
+        return end
+
+    def mark_control(self, arm: Arm, start: int, end: int) -> None:
+        """Remember a control token, or a whole tag that begins with one, inside held text."""
+        if arm.control:
+            self.tag_start = -1 if arm.text.endswith(_TAG_ENDS) else start
+            if self.tag_start < 0:
+                self.controls.append((start, end))
+        elif self.tag_start >= 0 and arm.text.endswith(">"):
+            self.controls.append((self.tag_start, end))
+            self.tag_start = -1
+
+    def effect(self, state: State, at: int, origin: State) -> None:
+        """Run a state that reads nothing; ``at`` is the raw position, ``origin`` where the machine comes from."""
+        op = state.op
+        if op == p.SAVE:
+            self.open_save(ATTEMPT, state.node, at, origin)
+        elif op == p.CALL:
+            if not self.speculative():
+                self.open_save(CALL, None, at, origin)
+            self.begin_call(at)
+        elif op == p.ENDCALL:
+            self.end_call("complete", at)
+        elif op == p.CLOSED:
+            if self.speculative() and self.innermost().node is state.node:
+                self.commit()
+        elif op == p.DRAFT:
+            self.open_save(DRAFT, state, at, origin)
+            self.pause = True
+        elif op == p.CONFIRM:
+            self.confirm()
+        elif op == p.LET:
+            self.regs[state.node.register] = state.node.value
+
+    def open_save(self, kind: int, node: Any, at: int, origin: State) -> None:
+        """Open a savepoint; the raw text is kept from the outermost one on."""
+        if not self.spec:
+            self.held = []
+            self.held_start = at
+            self.held_from = at - self.base
+            self.controls = []
+            self.tag_start = -1
+        self.save(kind, node, at, origin)
+
+    def raw(self, start: int, end: int) -> str:
+        """Raw text between two positions, of what is held and of the buffer."""
+        text = "".join(self.held) + self.buf[self.held_from :]
+        return text[start - self.held_start : end - self.held_start]
+
+    # ---- what does not fit --------------------------------------------------------------------------------
+
+    def flaw(self, pos: int, code: str = "") -> int:
+        """The buffer cannot go on at ``pos``. Take an open attempt back, or break the call off."""
+        at = self.base + pos
+        if self.speculative():
+            save = self.innermost()
+            if save.fallback is not None and save.fallback.op == p.DRAFTED:
+                save = self.spec[-2]  # what follows a candidate is none: they share one fate
+            return self.take_back(save, at, code)
+        if self.call is not None and self.call.announced:
+            self.note("E103", self.call.start, at)
+            self.end_call("malformed", at)
+        self.call = None
+        self.scanner = None
+        self.state = self.state.rest or self.program.lost
+        self.phase = 0
+        return pos
+
+    def take_back(self, save: Save, fail: int, code: str = "") -> int:
+        """Undo everything since ``save``: what was held is text where it stood, reading goes on at raw ``fail``.
+
+        White space in front of ``fail`` is read again, control tokens are dropped. Returns the new position, 0.
+        """
+        if self.ws_end == fail and self.ws_start > save.start:
+            fail = self.ws_start
+        fail = max(fail, save.start + 1)
+        raw = self.raw(save.start, self.base + len(self.buf))
+        controls = [span for span in self.controls if span[0] >= save.start]
+        self.restore(save)
+        target = save.fallback or save.origin.rest or self.program.lost
+        self.state, self.phase = target, 1
+        if target is not save.origin:
+            self.enter(target)
+        if code:
+            self.note(code, save.start, fail)
+        at = save.start
+        for start, end in (*controls, (fail, fail)):
+            if at < start <= fail:
+                self.say(target, raw[at - save.start : start - save.start], at)
+            at = max(at, end)
+        fail = max(fail, at)
+        if self.trace is not None:
+            self.trace.append((save.start, fail, target.rule, "release"))
+        self.move(fail, raw[fail - save.start :], raw[: fail - save.start])
+        return 0
+
+    def move(self, at: int, buf: str, before: str) -> None:
+        """Put the buffer at raw ``at``; ``before`` is the raw text just before it."""
+        if self.spec:
+            self.held = ["".join(self.held)[: at - self.held_start]]
+            known = self.held_start + len(self.held[0])
+            if known < at:
+                self.held.append(before[len(before) - (at - known) :])
+        if before:
+            self.prev = before
+        self.base = at
+        self.buf = buf
+        self.held_from = 0
+        self.ws_end = -1
+        self.moved = True
+
+    def restore(self, save: Save) -> None:
+        """The machine as it was at ``save``."""
+        del self.spec[self.spec.index(save) :]
+        del self.log[save.log :]
+        self.regs = dict(save.regs)
+        self.call = save.call.copy() if save.call is not None else None
+        self.next_index = save.next_index
+        self.said = save.said
+        self.fresh = save.fresh
+        self.join = save.join
+        self.scanner = None
+        if self.spec and self.spec[-1].draft_phase == 2:
+            self.confirm()  # no call behind the closer of reasoning: the drafts were calls
+        if not self.spec:
+            self.flush()
+
+    def cut(self, at: int) -> None:
+        """The output ended at raw ``at``: a call or attempt that is open there stays unfinished."""
+        if self.call is None and not self.speculative():
+            self.confirm()
+            return
+        self.unfinished = self.unfinished or not (self.speculative() and self.innermost().aside)
+        if (self.call is not None and self.call.announced) or self.regs.get("name"):
+            call = self.announce(at)
+            if self.speculative():
+                self.commit()
+            self.note("E201", call.start, at)
+            self.end_call("incomplete", at)
+        else:
+            start = self.innermost().start if self.speculative() else self.call.start if self.call else at
+            self.tail_start = start
+            self.tail.append(self.raw(start, at)[:TAIL_LIMIT])
+            if self.speculative():
+                self.restore(self.innermost())
+            self.call = None
+            if self.unfinished:
+                self.note("E202", start, at)
+        self.scanner = None
+        self.confirm()
+
+    # ---- drafts -------------------------------------------------------------------------------------------
+
+    def drafts_were_thought(self) -> None:
+        """A call follows behind the closer: the candidates before it were drafts, all of them reasoning."""
+        save = self.spec.pop()
+        later = self.log[save.behind_log :]
+        drafts = sum(isinstance(event, CallStart) for event in self.log[save.log : save.behind_log])
+        del self.log[save.log :]
+        fresh, join = self.fresh, self.join
+        self.fresh, self.join = save.fresh, save.join
+        self.say(save.origin, self.raw(save.start, save.behind), save.start)
+        self.fresh, self.join = fresh, join
+        self.log += [_renumbered(event, drafts) for event in later]
+        if self.call is not None:
+            self.call.index -= drafts
+        self.next_index -= drafts
+        if not self.spec:
+            self.flush()
+
+
+def unquote(text: str) -> str:
+    """``text`` without one pair of quotes."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return text[1:-1]
+    return text
+
+
+def run_length(buf: str, start: int, end: int, chars: str) -> int:
+    """The length of the run of ``chars`` that begins at ``start``."""
+    text = buf[start:end]
+    return len(text) - len(text.lstrip(chars))
+
+
+def tail_length(buf: str, start: int, end: int, chars: str) -> int:
+    """The length of the run of ``chars`` that ends at ``end``."""
+    text = buf[start:end]
+    return len(text) - len(text.rstrip(chars))
+
+
+def _renumbered(event: Event, less: int) -> Event:
+    if not less or not hasattr(event, "index"):
+        return event
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    fields["index"] -= less
+    return type(event)(**fields)

@@ -1,0 +1,49 @@
+"""The contract of a value scanner: plain state, fed a growing buffer, yielding argument text.
+
+A scanner owns one value of a call (a JSON object, a raw parameter, a Python argument list ...). The
+machine gives it the unconsumed input and asks how far it got:
+
+    pos = scanner.scan(buf, pos, end, eof)
+
+* It consumes ``buf[old_pos:pos]``; what lies behind ``pos`` is presented again, with more text behind
+  it, at the next call. It may leave unconsumed only what is undecided (a cut escape, a number, a
+  possible marker), so that the machine's memory stays bounded.
+* ``scanner.text`` is the argument text this call made final (JSON, ready for the client), ``""`` if none.
+* ``scanner.status`` is ``MORE``, ``DONE`` (the value ended at ``pos``) or ``FLAW`` (``buf[pos:]`` cannot
+  continue the value; everything before ``pos`` stands).
+* ``scanner.malformed`` says that the text, passed on as written, is not what the format promises.
+* ``scanner.notes`` lists repairs as ``(code, start, end)`` with offsets into ``buf``; the machine drains it.
+* Any cut of the input gives the same joined ``text``, the same end and the same status.
+* With ``eof`` true, ``buf[pos:end]`` is all there will ever be: the scanner releases what is sound and
+  stays at ``MORE`` if the value did not end.
+
+Cost is linear in the input for any input. Nothing here raises on model output.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MORE: Final = 0
+DONE: Final = 1
+FLAW: Final = 2
+
+
+class Scanner:
+    """Base of all value scanners. Instances are copied with ``copy`` and pickled as plain data."""
+
+    __slots__ = ("malformed", "notes", "status", "text")
+
+    def __init__(self) -> None:
+        self.text: str = ""
+        self.status: int = MORE
+        self.malformed: bool = False
+        self.notes: list[tuple[str, int, int]] = []
+
+    def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
+        """Consume from ``buf[pos:end]``; return the new position."""
+        raise NotImplementedError
+
+    def copy(self) -> Scanner:
+        """An independent scanner in the same state."""
+        raise NotImplementedError

@@ -1,0 +1,232 @@
+"""The values of a call: scanners for those that delimit themselves, raw text typed by schema, verbatim text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from toolgrammar.combinators import WHITE
+from toolgrammar.machine import program as p
+from toolgrammar.machine.envelope import EnvelopeScanner
+from toolgrammar.machine.envelope_spec import EnvelopeSpec
+from toolgrammar.machine.json_value import JsonArguments
+from toolgrammar.machine.program import Arm, Program, State
+from toolgrammar.machine.python_arguments import PythonArguments
+from toolgrammar.machine.quoted_object import QuotedObject
+from toolgrammar.machine.reading import Reading, run_length
+from toolgrammar.machine.scanner import DONE, FLAW, Scanner
+from toolgrammar.schema import ToolTable, quote
+
+# Phases of a raw value.
+_TRIM: Final = 1
+STRING_PHASE: Final = 2
+_COLLECT: Final = 3
+
+
+class StringKeys:
+    """Which parameters of a tool are strings and nothing else."""
+
+    __slots__ = ("name", "tools")
+
+    def __init__(self, tools: ToolTable, name: str) -> None:
+        self.tools = tools
+        self.name = name
+
+    def __call__(self, key: str) -> bool:
+        return self.tools.declared(self.name, key) and self.tools.plan(self.name, key).only_string
+
+
+class Values(Reading):
+    """Reads the values of calls."""
+
+    def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool, start: State) -> None:
+        super().__init__(program, tools, repair, strict, start)
+        #: The pieces of a raw value that cannot be given out before it is closed; None for a string.
+        self.collected: list[str] | None = None
+        self.encode: Any = None
+
+    # ---- values with a scanner ----------------------------------------------------------------------------
+
+    def scan(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
+        """A value that knows its own end."""
+        if self.phase == 0:
+            self.phase = 1
+            self.scanner = self.new_scanner(state)
+        scanner = self.scanner
+        assert scanner is not None
+        end = scanner.scan(buf, pos, n, eof)
+        if self.trace is not None and end > pos:
+            self.trace.append((self.base + pos, self.base + end, state.rule, "emit"))
+        if isinstance(scanner, EnvelopeScanner):
+            self.envelope_progress(scanner, end)
+        elif isinstance(scanner, PythonArguments) and scanner.confirmed and scanner.status != FLAW:
+            self.announce(self.base + end)
+        if scanner.text:
+            self.arguments(scanner.text, self.base + pos, self.base + end)
+        if scanner.notes:
+            for code, start, stop in scanner.notes:
+                self.note(code, self.base + start, self.base + stop)
+            scanner.notes = []
+        if scanner.status == FLAW:
+            return self.flaw(end)
+        if scanner.status == DONE:
+            if scanner.malformed:
+                call = self.announce(self.base + end)
+                call.broken = True
+                self.note("E101", call.start, self.base + end)
+            self.scanner = None
+            assert state.next is not None
+            self.state, self.phase = state.next, 0
+        else:
+            self.wait = True
+        return end
+
+    def envelope_progress(self, scanner: EnvelopeScanner, end: int) -> None:
+        """Tell the name and id of a call object as soon as they are certain."""
+        if scanner.name:
+            self.regs["name"] = scanner.name
+        if scanner.id:
+            self.regs["id"] = scanner.id
+        if scanner.announced and (self.call is None or not self.call.announced):
+            self.announce(self.base + end)
+
+    def new_scanner(self, state: State) -> Scanner:
+        """The scanner of a value state."""
+        op, node = state.op, state.node
+        if op == p.JSON:
+            return JsonArguments(state.marks, self.repair)
+        if op == p.ENVELOPE:
+            if state.full is None:
+                state.full = EnvelopeSpec(
+                    names=node.names, arguments=node.arguments, ids=node.ids, wrappers=node.wrappers,
+                    other=node.other, allowed=node.allowed, type_value=node.type_value, decide=node.decide,
+                    tool_key=node.tool_key,
+                )  # fmt: skip
+            return EnvelopeScanner(state.full, state.marks, self.repair, self.tools.offered)
+        name = self.call_name()
+        if op == p.PYARGS:
+            return PythonArguments(StringKeys(self.tools, name))
+        return QuotedObject(node.quote, state.marks, self.tools.parameters(name))
+
+    # ---- raw values ---------------------------------------------------------------------------------------
+
+    def typed(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
+        """A raw value: a string leaves as it comes, anything else when it is closed."""
+        node = state.node
+        if self.phase == 0:
+            self.open_value(state, pos)
+        if self.phase == _TRIM:
+            if n == pos and not eof:
+                self.wait = True
+                return pos
+            if buf.startswith(node.trim, pos):
+                pos += len(node.trim)
+            self.phase = STRING_PHASE if self.collected is None else _COLLECT
+        arm, i = self.value_end(state, buf, pos, n, eof)
+        trim = len(node.trim)
+        j = i
+        if trim and i - trim >= pos and buf.startswith(node.trim, i - trim):
+            j = i - trim
+        elif arm is not None and not arm.consume and j > pos and buf[j - 1] == "\n":
+            j -= 1  # the line feed that makes the line start goes with the tag
+        if j > pos:
+            self.value_text(buf[pos:j], pos, j)
+        if arm is None:
+            return j
+        if arm.target.op != p.END:
+            self.close_value(i)
+        return self.take(arm, state, j, i)
+
+    def value_end(self, state: State, buf: str, pos: int, n: int, eof: bool) -> tuple[Arm | None, int]:
+        """The marker that ends the raw value, and where; without one, up to where the text is safe."""
+        marks = state.marks
+        assert marks is not None
+        at = pos
+        while True:
+            i = marks.find(buf, at, n, eof)
+            which = marks.which
+            self.wait = True
+            if which < 0:
+                return None, i
+            arm = self.pick(state.cases[which], buf, i, n, eof)
+            if arm is not None and arm.target.op == p.END:
+                # An end-of-turn token in a raw value is data if text follows it.
+                after = i + len(arm.text)
+                if after + run_length(buf, after, n, WHITE) < n:
+                    arm = None
+                elif not eof:
+                    self.wait = True
+                    return None, i
+            if arm is not None or self.wait:
+                return arm, i
+            if eof and self.unconfirmed(state, which, buf, i, n):
+                self.wait = True
+                return None, i
+            at = i + 1
+
+    def unconfirmed(self, state: State, which: int, buf: str, i: int, n: int) -> bool:
+        """At the end of the stream: a closer of which nobody knows any more whether it was one."""
+        return any(
+            arm.peek and not buf[i + len(arm.text) : n].strip(WHITE) for arm in state.cases[which]
+        ) or any(
+            arm.peek and any(text.startswith(buf[i + len(arm.text) : n].strip(WHITE)) for text in arm.peek)
+            for arm in state.cases[which]
+        )
+
+    def open_value(self, state: State, pos: int) -> None:
+        """A parameter's value begins: decide by notation and schema how it is written."""
+        node = state.node
+        key = self.regs.get("key", "")
+        kind = self.regs.get(node.kind, "") if node.kind else ""
+        plan = self.tools.plan(self.call_name(), key)
+        string = kind == "true" if kind else plan.only_string
+        self.collected = None if string else []
+        self.encode = plan.encode_json if kind else plan.encode
+        self.phase = _TRIM if node.trim else STRING_PHASE if string else _COLLECT
+        self.begin_member(key, '"' if string else "", self.base + pos)
+
+    def value_text(self, text: str, pos: int, end: int) -> None:
+        """A piece of the value."""
+        if self.trace is not None:
+            self.trace.append((self.base + pos, self.base + end, self.state.rule, "emit"))
+        if self.collected is None:
+            self.arguments(quote(text)[1:-1], self.base + pos, self.base + end)
+        else:
+            self.collected.append(text)
+
+    def close_value(self, pos: int) -> None:
+        """The value is over: close the string, or write the typed value."""
+        at = self.base + pos
+        if self.collected is None:
+            self.arguments('"', at, at)
+        else:
+            self.arguments(self.encode("".join(self.collected)), at, at)
+            self.collected = None
+        self.regs.pop("key", None)
+        kind = self.state.node.kind
+        if kind:
+            self.regs.pop(kind, None)
+
+    def verbatim(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
+        """Text as the one string argument of the call."""
+        if self.phase == 0:
+            self.phase = 1
+            self.begin_member(state.node.key, '"', self.base + pos)
+        marks = state.marks
+        assert marks is not None
+        i = marks.find(buf, pos, n, eof)
+        which = marks.which
+        at = self.base + i
+        if i > pos:
+            self.arguments(quote(buf[pos:i])[1:-1], self.base + pos, at)
+        if which < 0 and not eof:
+            self.wait = True
+            return i
+        self.arguments('"', at, at)
+        if which < 0:
+            assert state.next is not None
+            self.state, self.phase = state.next, 0
+            return i
+        arm = state.cases[which][0]
+        if arm.target.op == p.END:
+            self.end_call("complete", at)
+        return self.take(arm, state, i, i)

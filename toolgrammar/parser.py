@@ -1,0 +1,195 @@
+"""The parser: a model's grammar, a request's tools, one stream of output.
+
+    parser = Parser("qwen3-coder", tools=tools)
+    for delta in stream:
+        for event in parser.feed(delta):
+            ...
+    parser.finish()
+    message = parser.message()
+
+Guarantees: any cut of the output gives the same events once neighbours of one kind are joined; model output
+never raises; ``feed`` costs time linear in its input, whatever came before; a parser can be copied and pickled.
+A parser is not thread-safe; any number of them run beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+from toolgrammar import registry
+from toolgrammar.combinators import Grammar
+from toolgrammar.events import Event
+from toolgrammar.machine.cache import program_of
+from toolgrammar.machine.prompt import play_prompt
+from toolgrammar.machine.session import Session
+from toolgrammar.machine.tokens import TokenReader, Tokenizer
+from toolgrammar.message import Collector, Message
+from toolgrammar.schema import ToolTable
+
+Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
+Tools: TypeAlias = Sequence[Mapping[str, Any]]
+Finish: TypeAlias = Literal["stop", "length", "tool_calls"]
+
+#: Events kept before they are folded into the message.
+_FOLD = 1024
+
+
+class Parser:
+    """Reads one output of ``model``.
+
+    ``model``: a format name, a peer's parser name, a model id, or a local model directory. ``grammar``: a grammar
+    or the path of a ``.tg`` file, instead. ``tools``: the request's tools, in OpenAI's, Anthropic's or MCP's
+    shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its text, or tail) says
+    otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of a tool that is not
+    offered is text. ``tokenizer``: lets ``feed`` take token ids; special tokens then count only as themselves.
+
+    Raises ``UnknownModelError``, ``GrammarError``, ``ToolsError``; ``ValueError`` for a start the format lacks.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        tools: Tools | None = None,
+        start: Start = "auto",
+        prompt: str | None = None,
+        repair: bool = True,
+        strict: bool = False,
+        *,
+        grammar: Grammar | str | PathLike[str] | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
+        self.grammar = _grammar(model, grammar)
+        self.model = model or self.grammar.name
+        self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
+        self._reader = TokenReader(self.grammar, tokenizer) if tokenizer is not None else None
+        program = program_of(self.grammar, self._reader.tokens if self._reader is not None else ())
+        name = "content" if start == "auto" else start
+        if name not in program.starts:
+            raise ValueError(
+                f"format {self.grammar.name!r} cannot start in {name!r}; it can in {', '.join(program.starts)}"
+            )
+        self._session = Session(program, self._tools, repair, strict, name)
+        if prompt is not None and start == "auto":
+            play_prompt(self._session, prompt)
+        self._collector = Collector()
+        self._events: list[Event] = []
+        self._finished = False
+        self._reason: str | None = None
+
+    # ---- reading ------------------------------------------------------------------------------------------
+
+    def feed(self, delta: str | Sequence[int]) -> list[Event]:
+        """Read a piece of output, text or (with a tokenizer) token ids; return what is certain now."""
+        if self._finished:
+            raise RuntimeError("the parser is finished; make a new one, or copy it before finish()")
+        if isinstance(delta, str):
+            events = self._session.feed(delta)
+        elif self._reader is None:
+            raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
+        else:
+            events = self._reader.feed(self._session, delta)
+        if events:
+            self._events += events
+            if len(self._events) > _FOLD:
+                self._fold()
+        return events
+
+    def finish(self, reason: Finish | str | None = None) -> list[Event]:
+        """The output ended (``reason``: the engine's finish reason, kept in the message)."""
+        if self._finished:
+            return []
+        self._finished = True
+        self._reason = reason
+        events = self._session.finish() if self._reader is None else self._reader.finish(self._session)
+        self._events += events
+        return events
+
+    async def aiter(self, chunks: AsyncIterable[str | Sequence[int]]) -> AsyncIterator[Event]:
+        """The events of an asynchronous stream, ``finish`` included."""
+        async for chunk in chunks:
+            for event in self.feed(chunk):
+                yield event
+        for event in self.finish():
+            yield event
+
+    # ---- results ------------------------------------------------------------------------------------------
+
+    def message(self) -> Message:
+        """What was said so far; the answer once ``finish`` was called."""
+        self._fold()
+        session = self._session
+        length = session.base + len(session.buf)
+        tail = "".join(session.tail) if self._finished else ""
+        if self._reader is not None:
+            length, tail = self._reader.raw_length(length), self._reader.text(tail)
+        return self._collector.message(
+            model=self.model,
+            grammar=self.grammar.name,
+            unfinished=session.unfinished,
+            tail=tail,
+            tail_start=session.tail_start if self._finished else -1,
+            length=length,
+            finish=self._reason,
+        )
+
+    def _fold(self) -> None:
+        self._collector.add(self._events, self._tools.known)
+        self._events = []
+
+    @property
+    def held(self) -> int:
+        """Raw characters fed but neither given out nor decided yet."""
+        return self._session.held_characters
+
+    def copy(self) -> Parser:
+        """An independent parser in the same state: for n > 1, beams, and looking ahead."""
+        new = Parser.__new__(Parser)
+        new.__dict__.update(self.__dict__)
+        new._session = self._session.copy()
+        new._collector = self._collector.copy()
+        new._events = self._events[:]
+        if self._reader is not None:
+            new._reader = self._reader.copy()
+        return new
+
+
+def parse(
+    text: str | Iterable[str],
+    model: str | None = None,
+    tools: Tools | None = None,
+    start: Start = "auto",
+    prompt: str | None = None,
+    repair: bool = True,
+    strict: bool = False,
+    *,
+    grammar: Grammar | str | PathLike[str] | None = None,
+    finish: Finish | str | None = None,
+) -> Message:
+    """The message of a whole output, or of its pieces. See ``Parser`` for the arguments and errors."""
+    parser = Parser(model, tools, start, prompt, repair, strict, grammar=grammar)
+    for piece in (text,) if isinstance(text, str) else text:
+        parser.feed(piece)
+    parser.finish(finish)
+    return parser.message()
+
+
+async def aparse(
+    chunks: AsyncIterable[str | Sequence[int]], model: str | None = None, tools: Tools | None = None, **options: Any
+) -> Message:
+    """The message of an asynchronous stream. Options as for ``Parser``."""
+    parser = Parser(model, tools, **options)
+    async for _ in parser.aiter(chunks):
+        pass
+    return parser.message()
+
+
+def _grammar(model: str | None, grammar: Grammar | str | PathLike[str] | None) -> Grammar:
+    if isinstance(grammar, Grammar):
+        return grammar
+    if grammar is not None:
+        return registry.load(str(grammar))
+    if model is None:
+        raise TypeError("give a model, or a grammar")
+    return registry.load(registry.resolve(model))

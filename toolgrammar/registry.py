@@ -1,0 +1,190 @@
+"""The formats at hand: which there are, which one a model writes, and their grammars.
+
+    >>> resolve("Qwen/Qwen3-Coder-30B-A3B-Instruct")
+    'qwen3-coder'
+    >>> grammar = load("qwen3_xml")
+
+A name is looked for as a format, a peer's parser name, a directory with a model, then as a model id. Nothing
+is read before it is asked for; lark runs only for a grammar that was never elaborated before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from toolgrammar.combinators import Grammar
+from toolgrammar.errors import UnknownModelError, Where
+from toolgrammar.language import files, stored
+
+
+class Registry:
+    """The grammars of one folder, with the cache that goes with it."""
+
+    def __init__(self, folder: Path | None = None, cache: Path | None = None) -> None:
+        self.folder = folder or files.grammars_folder()
+        self.cache = cache or stored.cache_folder()
+        self._loader = files.folder_loader(self.folder)
+        self._grammars: dict[str, Grammar] = {}
+
+    # ---- names
+
+    @cached_property
+    def known(self) -> Mapping[str, stored.Known]:
+        """Every format by name, with what identifies it."""
+        paths = sorted(self.folder.glob(f"*{files.SUFFIX}"))
+        if paths:
+            return {path.stem: stored.known(path) for path in paths}
+        return {name: entry.known for name, entry in sorted(self._shipped.items())}
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        """Spelling-independent name to format; a format's own name goes before what others claim."""
+        aliases = {_plain(name): name for name in self.known}
+        for name, known in self.known.items():
+            for alias in known.names:
+                aliases.setdefault(_plain(alias), name)
+        return aliases
+
+    def formats(self) -> list[str]:
+        """The names of all formats, sorted."""
+        return sorted(self.known)
+
+    def resolve(self, model: str) -> str:
+        """The format that a name, model id or model directory stands for. Raises ``UnknownModelError``."""
+        if self._is_format(model):
+            return model
+        found = self._aliases.get(_plain(model))
+        if found is None and os.path.isdir(model):
+            return self._resolve_directory(Path(model))
+        found = found or self._by_model_id(model)
+        if found is None:
+            raise UnknownModelError(model, self._near(model))
+        return found
+
+    def _is_format(self, name: str) -> bool:
+        """Whether a name is a format's own, exactly; cheaper than reading every header."""
+        return self.folder.is_dir() and f"{name}{files.SUFFIX}" in os.listdir(self.folder)
+
+    def _by_model_id(self, model: str) -> str | None:
+        """The format with the longest name pattern that is part of the id."""
+        plain = _plain(model)
+        fits = [
+            (-len(pattern), name)
+            for name, known in self.known.items()
+            for pattern in known.models
+            if pattern in model.lower() or _plain(pattern) in plain
+        ]
+        return min(fits)[1] if fits else None
+
+    def _resolve_directory(self, folder: Path) -> str:
+        from toolgrammar.language.detect import parse_lines
+        from toolgrammar.language.evidence import gather
+
+        evidence, names = gather(folder)
+        found = [
+            (evidence.weight(terms), name)
+            for name, known in self.known.items()
+            for terms in parse_lines(known.detect)
+        ]
+        weight, best = max(found, key=lambda each: each[0], default=((0, 0), ""))
+        if weight > (0, 0):
+            return best
+        for name in names:
+            if (by_id := self._by_model_id(name)) is not None:
+                return by_id
+        raise UnknownModelError(
+            str(folder), reason="no format's @detect or @models lines fit what is in the directory"
+        )
+
+    def _near(self, model: str) -> tuple[str, ...]:
+        from difflib import get_close_matches
+
+        near = get_close_matches(_plain(model.rsplit("/", 1)[-1]), list(self._aliases), n=6)
+        return tuple(dict.fromkeys(self._aliases[alias] for alias in near))[:3]
+
+    # ---- grammars
+
+    @cached_property
+    def _shipped(self) -> Mapping[str, stored.Entry]:
+        shipped = stored.shipped(self.folder)
+        if shipped is None:
+            return {}
+        usable = shipped.schema == stored.schema() or not any(self.folder.glob(f"*{files.SUFFIX}"))
+        return shipped.formats if usable else {}
+
+    def load(self, name_or_path: str | Path) -> Grammar:
+        """The grammar of a format, of anything ``resolve`` knows, or of a grammar file (``*.tg``)."""
+        if str(name_or_path).endswith(files.SUFFIX):
+            if not os.path.isfile(name_or_path):
+                raise UnknownModelError(str(name_or_path), reason="there is no such file")
+            return self._read(Path(name_or_path))
+        name = self.resolve(str(name_or_path))
+        if name not in self._grammars:
+            path = self.folder / f"{name}{files.SUFFIX}"
+            there = path.is_file()
+            self._grammars[name] = self._read(path) if there else stored.decode(self._shipped[name].grammar)
+        return self._grammars[name]
+
+    def _read(self, path: Path) -> Grammar:
+        """The grammar of a file that is there: made ahead of time, cached, or elaborated now."""
+        text = files.read_text(path)
+        texts = files.closure(str(path), text, self._loader)
+        entry = self._shipped.get(path.stem)
+        if entry is not None and entry.sources == stored.sources(self.folder, texts):
+            return stored.decode(entry.grammar)
+        key = stored.key(path.stem, texts)
+        grammar = stored.recall(self.cache, key)
+        if grammar is None:
+            from toolgrammar.language import read_grammar
+
+            grammar = read_grammar(text, file=str(path), loader=self._loader)
+            stored.remember(self.cache, key, grammar)
+        return grammar
+
+    def where(self, name_or_path: str | Path, rule: str) -> Where | None:
+        """Where a rule is written, None if that is not known (no sources). Reads the file anew, with lark."""
+        from toolgrammar.language import read_source_file
+
+        path = Path(name_or_path)
+        if not str(path).endswith(files.SUFFIX):
+            path = self.folder / f"{self.resolve(str(name_or_path))}{files.SUFFIX}"
+        return read_source_file(path, loader=self._loader).where.get(rule) if path.is_file() else None
+
+
+def _plain(name: str) -> str:
+    """A name whatever its case, and with ``-`` for ``_``."""
+    return name.lower().replace("_", "-")
+
+
+_default: Registry | None = None
+
+
+def default() -> Registry:
+    """The registry of the shipped grammars."""
+    global _default
+    if _default is None:
+        _default = Registry()
+    return _default
+
+
+def load(name_or_path: str | Path) -> Grammar:
+    """The grammar of a format, of anything ``resolve`` knows, or of a grammar file (``*.tg``)."""
+    return default().load(name_or_path)
+
+
+def formats() -> list[str]:
+    """The names of all formats, sorted."""
+    return default().formats()
+
+
+def resolve(model: str) -> str:
+    """The format that a name, model id or model directory stands for. Raises ``UnknownModelError``."""
+    return default().resolve(model)
+
+
+def where(name_or_path: str | Path, rule: str) -> Where | None:
+    """Where a rule is written, None if that is not known."""
+    return default().where(name_or_path, rule)
