@@ -38,7 +38,7 @@ wheel: $(STAMP) ## build sdist and wheel into dist/, install the wheel elsewhere
 	$(BIN)/python -m build --outdir dist .
 	PYTHON="$(BIN)/python" sh scripts/check_wheel.sh dist/*.whl
 
-bench: $(STAMP) ## speed of every format (ARGS="--format deepseek-v3")
+bench: $(STAMP) ## speed of every format (ARGS="--formats deepseek-v3")
 	$(BIN)/toolgrammar bench $(ARGS)
 
 install: $(STAMP) ## the virtual environment only

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
 from toolgrammar.events import CallArguments, CallEnd, CallStart, Content, Event
 from toolgrammar.message import Call, Message, SpanKind, Status
 from toolgrammar.testing import every_split, random_splits, run_case, same_value
@@ -146,7 +147,7 @@ def test_white_space_alone_is_a_failure_and_is_told_apart() -> None:
     result = run_case(case, lambda case: Told("hi\n"), cuts=1)
     assert (result.ok, result.white_only, result.soft) == (False, True, True)
     assert result.report() == (
-        "mine/1, whole, code points, random[0]:\n"
+        "mine/1, every way:\n"
         '  content (white space only): expected "hi", got "hi\\n"'
     )  # fmt: skip
 
@@ -169,7 +170,9 @@ def test_events_must_be_the_message() -> None:
         def finish(self) -> list[Event]:
             return [Content("other", 0, 1)]
 
-    result = run_case({"format": "g", "text": "abc", "expect": {"content": "x"}}, lambda case: Lying("x"), cuts=0)
+    result = run_case(
+        {"format": "g", "text": "abc", "expect": {"content": "x"}}, lambda case: Lying("x"), cuts=0
+    )
     assert [diff.field for diff in result.ways[0].differences] == ["joined content events"]
 
 

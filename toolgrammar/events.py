@@ -50,7 +50,7 @@ class CallStart(msgspec.Struct, frozen=True, gc=False, tag="call_start"):
 
     @property
     def span(self) -> tuple[int, int]:
-        """From the call's opener to the end of its head."""
+        """Where the call began; empty, for its end is not known yet."""
         return (self.start, self.end)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -89,28 +88,53 @@ class Collector:
         new._spans = self._spans[:]
         return new
 
-    def add(self, events: Iterable[Event], known: Any) -> None:
+    def add(self, events: list[Event], known: Any) -> None:
         """Take in ``events``; ``known(name)`` says whether a tool was offered."""
-        for event in events:
-            if isinstance(event, Content):
-                self._content.append(event.text)
-                self._span(event.start, event.end, "content")
-            elif isinstance(event, Reasoning):
-                self._reasoning.append(event.text)
-                self._span(event.start, event.end, "reasoning")
-            elif isinstance(event, CallArguments):
+        i = 0
+        n = len(events)
+        while i < n:
+            event = events[i]
+            kind = type(event)
+            if kind is Content or kind is Reasoning or kind is CallArguments:
+                # A run of one kind is the common case, and goes through one short loop.
+                j = i + 1
+                while j < n and type(events[j]) is kind:
+                    j += 1
+                self._run(events[i:j])
+                i = j
+                continue
+            self._single(event, known)
+            i += 1
+
+    def _run(self, events: list[Any]) -> None:
+        first = events[0]
+        if type(first) is CallArguments:
+            for event in events:
                 self._args[event.index].append(event.delta)
-            elif isinstance(event, CallStart):
-                self._calls.append(
-                    Call(event.index, event.id, event.name, "", "incomplete", known(event.name), event.span)
-                )
-                self._args.append([])
-            elif isinstance(event, CallEnd):
-                call = self._calls[event.index]
-                call.id, call.status, call.span = event.id, event.status, event.span
-                self._span(event.start, event.end, "call")
-            else:
-                self._diagnostics.append(event)
+            return
+        kind: SpanKind = "content" if type(first) is Content else "reasoning"
+        (self._content if kind == "content" else self._reasoning).extend([event.text for event in events])
+        start = first.start
+        end = first.end
+        for event in events:
+            if event.start != end and event is not first:
+                self._span(start, end, kind)
+                start = event.start
+            end = event.end
+        self._span(start, end, kind)
+
+    def _single(self, event: Event, known: Any) -> None:
+        if isinstance(event, CallStart):
+            self._calls.append(
+                Call(event.index, event.id, event.name, "", "incomplete", known(event.name), event.span)
+            )
+            self._args.append([])
+        elif isinstance(event, CallEnd):
+            call = self._calls[event.index]
+            call.id, call.status, call.span = event.id, event.status, event.span
+            self._span(event.start, event.end, "call")
+        elif isinstance(event, Diagnostic):
+            self._diagnostics.append(event)
 
     def _span(self, start: int, end: int, kind: SpanKind) -> None:
         if start == end:

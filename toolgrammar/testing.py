@@ -97,7 +97,11 @@ class CaseResult:
         for way in self.ways:
             if not way.ok:
                 groups.setdefault("\n".join(f"  {diff}" for diff in way.differences), []).append(way.name)
-        return "\n".join(f"{self.id}, {', '.join(names)}:\n{text}" for text, names in groups.items())
+        said = {
+            text: "every way" if len(names) == len(self.ways) else ", ".join(names)
+            for text, names in groups.items()
+        }
+        return "\n".join(f"{self.id}, {names}:\n{text}" for text, names in said.items())
 
 
 def every_split(text: str) -> Iterator[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from toolgrammar.adapters import anthropic
 from toolgrammar.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
 from toolgrammar.message import Call, Message, Status
@@ -12,10 +13,17 @@ from toolgrammar.message import Call, Message, Status
 
 def message(*calls: Call, finish: str | None = None, said: bool = True) -> Message:
     return Message(
-        model="glm-4.5", grammar="glm-4.5", reasoning="Two ferries." if said else None,
-        content="Booking." if said else None, calls=list(calls), diagnostics=[], unfinished=False, tail="", spans=[],
+        model="glm-4.5",
+        grammar="glm-4.5",
+        reasoning="Two ferries." if said else None,
+        content="Booking." if said else None,
+        calls=list(calls),
+        diagnostics=[],
+        unfinished=False,
+        tail="",
+        spans=[],
         finish=finish,
-    )  # fmt: skip
+    )
 
 
 def call(index: int, arguments: str, status: Status = "complete") -> Call:

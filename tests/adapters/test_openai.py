@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from toolgrammar.adapters import openai
 from toolgrammar.events import CallArguments, CallEnd, CallStart, Content, Diagnostic, Event, Reasoning
 from toolgrammar.message import Call, Message, Status
@@ -23,9 +24,17 @@ EVENTS: list[Event] = [
 
 def message(*calls: Call, finish: str | None = None, unfinished: bool = False) -> Message:
     return Message(
-        model="Qwen/Qwen3-8B", grammar="qwen3", reasoning="Two ferries.", content="Booking both.", calls=list(calls),
-        diagnostics=[], unfinished=unfinished, tail="", spans=[], finish=finish,
-    )  # fmt: skip
+        model="Qwen/Qwen3-8B",
+        grammar="qwen3",
+        reasoning="Two ferries.",
+        content="Booking both.",
+        calls=list(calls),
+        diagnostics=[],
+        unfinished=unfinished,
+        tail="",
+        spans=[],
+        finish=finish,
+    )
 
 
 def call(index: int, arguments: str, status: Status = "complete") -> Call:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+
 from toolgrammar.cli.app import app
 
 MINE = """\
@@ -18,7 +19,7 @@ MINE = """\
 @start content = turn
 @stop "<|end|>"
 turn : content (call turn)?
-call : attempt("<call>" call(name ws json) "</call>")
+call : attempt("<call>" call(name ":" json) "</call>")
 """
 
 

@@ -18,8 +18,14 @@ def case(id: str, content: str | None, *calls: dict[str, Any], **more: Any) -> d
     text = 'So.\n<tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>'
     expect = {"reasoning": None, "content": content, "tool_calls": list(calls), "unfinished": False}
     return {
-        "id": id, "format": "hermes", "tools": [], "starts_in": "content", "text": text, "expect": expect, **more,
-    }  # fmt: skip
+        "id": id,
+        "format": "hermes",
+        "tools": [],
+        "starts_in": "content",
+        "text": text,
+        "expect": expect,
+        **more,
+    }
 
 
 CALL = {"name": "f", "arguments": {"x": 1}}
@@ -50,8 +56,14 @@ def test_json(run: Run, cases: str) -> None:
     found = run("check", "--json", "--cuts", "2", cases).json
     assert found["v"] == 1
     assert found["formats"]["hermes"] == {
-        "cases": 3, "held": 1, "failed": 1, "white": 1, "soft": 1, "soft_failed": 1, "ways": 16,
-    }  # fmt: skip
+        "cases": 3,
+        "held": 1,
+        "failed": 1,
+        "white": 1,
+        "soft": 1,
+        "soft_failed": 1,
+        "ways": 16,
+    }
     assert found["formats"]["qwen3"]["ways"] == 5
     assert [each["id"] for each in found["failing"]] == ["hermes/white", "hermes/wrong", "hermes/soft"]
     assert found["failing"][1]["ways"][0] == {
@@ -82,7 +94,7 @@ def test_an_alias_counts_for_its_format(run: Run) -> None:
 
 
 def test_a_grammar_of_ones_own(run: Run, mine: str) -> None:
-    own = {**GOOD, "format": "mine", "text": 'So.<call>f {"x": 1}</call>'}
+    own = {**GOOD, "format": "mine", "text": 'So.<call>f:{"x": 1}</call>'}
     assert run("check", "--grammar", mine, stdin=json.dumps(own)).code == 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+
 from toolgrammar.cli.errors import PAGES
 
 from .conftest import Run
@@ -61,7 +62,7 @@ LINES: list[tuple[int, list[str]]] = [
     (2, ["help", "E999"]),
     (2, ["bench", "--workloads", "huge"]),
     (2, ["formats", "missing.tg"]),
-    (3, ["parse", "-m", "hermse", "ok.txt"]),
+    (3, ["parse", "-m", "zzz", "ok.txt"]),
     (3, ["formats", "acme-7b"]),
     (3, ["grammar", "show", "acme-7b"]),
     (3, ["models", "hermes", "acme-7b"]),
@@ -80,7 +81,9 @@ LINES: list[tuple[int, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "line"), LINES, ids=lambda each: " ".join(each) if isinstance(each, list) else "")
+@pytest.mark.parametrize(
+    ("code", "line"), LINES, ids=lambda each: " ".join(each) if isinstance(each, list) else ""
+)
 def test_exit_codes(code: int, line: list[str], run: Run, write: Write, snapshot: SnapshotAssertion) -> None:
     for name, content in FILES.items():
         write(name, content)
@@ -129,4 +132,6 @@ def test_a_bug_is_shown_with_its_trace(run: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_colour_of_an_error(run: Run) -> None:
-    assert run("parse", "--color", "always", "-m", "acme", stdin="x").err.startswith("\x1b[1;31merror[E012]\x1b[0m: ")
+    assert run("parse", "--color", "always", "-m", "acme", stdin="x").err.startswith(
+        "\x1b[1;31merror[E012]\x1b[0m: "
+    )

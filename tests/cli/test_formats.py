@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from toolgrammar import registry
 from toolgrammar.language import read_grammar
 
@@ -99,15 +100,32 @@ def test_nothing_to_detect(run: Run) -> None:
     assert run("detect", "--json", stdin="Just an answer.").json == []
 
 
+@pytest.fixture
+def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two formats with evidence, in place of the shipped ones."""
+    folder = tmp_path / "grammars"
+    folder.mkdir()
+    xml = '@models qwen3-coder\n@detect template "<function=" and "<parameter="\nturn : content\n'
+    (folder / "qwen3-coder.tg").write_text(xml, encoding="utf-8")
+    (folder / "plain.tg").write_text('@detect template "<function="\nturn : content\n', encoding="utf-8")
+    monkeypatch.setattr(registry, "_default", registry.Registry(folder, tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("evidence")
 def test_detect_a_template(run: Run, write: Write) -> None:
     template = "{% if tools %}<tool_call>\n<function=example>\n<parameter=example>{% endif %}"
-    assert run("detect", "--json", write("chat_template.jinja", template)).json[0]["format"] == "qwen3-coder"
-    several = {"chat_template": [{"name": "default", "template": ""}, {"name": "tool_use", "template": template}]}
+    found = run("detect", "--json", write("chat_template.jinja", template)).json
+    assert [each["format"] for each in found] == ["qwen3-coder", "plain"]
+    assert found[0]["reasons"] == ["template has <function=", "template has <parameter="]
+    several = {
+        "chat_template": [{"name": "default", "template": ""}, {"name": "tool_use", "template": template}]
+    }
     config = write("tokenizer_config.json", json.dumps(several))
     assert run("detect", "--json", config).json[0]["format"] == "qwen3-coder"
     assert run("detect", "--from", "template", "--json", stdin=template).json[0]["format"] == "qwen3-coder"
 
 
+@pytest.mark.usefixtures("evidence")
 def test_detect_a_directory(run: Run, tmp_path: Path) -> None:
     model = tmp_path / "some-model"
     model.mkdir()

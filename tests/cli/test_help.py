@@ -6,6 +6,7 @@ import importlib
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+
 from toolgrammar.cli.app import COMMANDS
 from toolgrammar.cli.errors import EXIT_CODES, PAGES
 from toolgrammar.diagnostics import CODES
@@ -26,7 +27,9 @@ def test_help(line: list[str], run: Run, snapshot: SnapshotAssertion) -> None:
 
 
 def test_the_index(run: Run, snapshot: SnapshotAssertion) -> None:
-    assert run("help").out == snapshot
+    listed, _, diagnostics = run("help").out.partition("\nDiagnostics\n")
+    assert listed == snapshot
+    assert [line.split()[0] for line in diagnostics.splitlines()[: len(CODES)]] == list(CODES)
 
 
 @pytest.mark.parametrize("code", [*PAGES, *CODES, *map(str, EXIT_CODES)])

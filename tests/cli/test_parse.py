@@ -74,7 +74,7 @@ def test_pretty_of_many_things(run: Run, write: Write, snapshot: SnapshotAsserti
     }
     call = json.dumps({"name": "write_file", "arguments": arguments}, ensure_ascii=False)
     records = [
-        {"id": "many/1", "text": f"<tool_call>{call}</tool_call><tool_call>{{\"name\": \"f\"}}</tool_call>"},
+        {"id": "many/1", "text": f'<tool_call>{call}</tool_call><tool_call>{{"name": "f"}}</tool_call>'},
         {"id": "many/2", "text": "bell \x07, escape \x1b[31m, reversed \u202etxt, lone \ud800"},
         {"id": "many/3", "text": '{"name": "book_ferry"}', "tools": TOOLS},
         {"id": "many/4", "text": CALL, "tools": [{"name": "other", "parameters": {}}]},
@@ -103,7 +103,10 @@ def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_is_one_array(run: Run, write: Write) -> None:
     file = write("a.jsonl", json.dumps({"text": TEXT}) + "\n\n" + json.dumps({"text": "x"}) + "\n")
-    assert [each["content"] for each in run(*PARSE, "-f", "json", file).json] == ["Booking — 満潮 at noon.", "x"]
+    assert [each["content"] for each in run(*PARSE, "-f", "json", file).json] == [
+        "Booking — 満潮 at noon.",
+        "x",
+    ]
     assert run(*PARSE, "-f", "json", write("none.jsonl", "")).json == []
 
 
@@ -190,7 +193,7 @@ def test_a_prompt_decides_where_the_output_starts(run: Run, write: Write) -> Non
 
 
 def test_a_grammar_of_ones_own(run: Run, mine: str, write: Write) -> None:
-    text = "See <call>f {}</call>"
+    text = "See <call>f:{}</call>"
     (line,) = run("parse", "--grammar", mine, stdin=text).lines
     assert (line["grammar"], line["content"], line["calls"][0]["name"]) == ("mine", "See ", "f")
     with open(mine, encoding="utf-8") as file:
@@ -227,7 +230,9 @@ def test_a_lone_surrogate_goes_through(run: Run, write: Write) -> None:
 
 
 def test_numbers_beyond_json_do_not_break_the_output(run: Run) -> None:
-    text = '<tool_call>{"name": "f", "arguments": {"x": 1e999, "y": 123456789012345678901234567890}}</tool_call>'
+    text = (
+        '<tool_call>{"name": "f", "arguments": {"x": 1e999, "y": 123456789012345678901234567890}}</tool_call>'
+    )
     (call,) = run(*PARSE, stdin=text).lines[0]["calls"]
     assert call["arguments"] == {"x": "Infinity", "y": 123456789012345678901234567890}
     assert call["arguments_raw"] == '{"x": 1e999, "y": 123456789012345678901234567890}'
@@ -242,7 +247,8 @@ def test_line_ends_of_a_text_are_kept(run: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fail_on", "code"), [("malformed,incomplete,unknown", 1), ("incomplete", 1), ("malformed", 0), ("none", 0)]
+    ("fail_on", "code"),
+    [("malformed,incomplete,unknown", 1), ("incomplete", 1), ("malformed", 0), ("none", 0)],
 )
 def test_fail_on(fail_on: str, code: int, run: Run) -> None:
     assert run(*PARSE, "--fail-on", fail_on, stdin=CUT).code == code

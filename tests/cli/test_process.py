@@ -20,8 +20,10 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     file.write_text(LINE * 3000, encoding="utf-8")
     for shape in ("jsonl", "events", "pretty"):
         with subprocess.Popen(
-            [*TOOLGRAMMAR, "parse", "-m", "hermes", "-f", shape, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:  # fmt: skip
+            [*TOOLGRAMMAR, "parse", "-m", "hermes", "-f", shape, file],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             process.stdout.readline()
@@ -84,3 +86,15 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         peaks.append(usage.ru_maxrss)
     assert isinstance(resource.RUSAGE_CHILDREN, int)
     assert peaks[1] < peaks[0] + 8_000
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_and_closed_streams() -> None:
+    line = f"{sys.executable} -m toolgrammar.cli parse -m hermes"
+    full = subprocess.run(
+        f"echo x | {line} > /dev/full", shell=True, capture_output=True, text=True, check=False
+    )
+    assert full.returncode == 2
+    assert full.stderr == "error[E006]: cannot write stdout: No space left on device\n"
+    closed = subprocess.run(f"{line} <&- >&-", shell=True, capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")

@@ -12,14 +12,20 @@ Write = Callable[[str, "str | bytes"], str]
 PARSE = ("parse", "--model", "hermes")
 
 
-def chunk(content: str | None, index: int = 0, finish: str | None = None, id: str = "c1", **delta: Any) -> str:
+def chunk(
+    content: str | None, index: int = 0, finish: str | None = None, id: str = "c1", **delta: Any
+) -> str:
     choice = {"index": index, "delta": {"content": content, **delta}, "finish_reason": finish}
     return f"data: {json.dumps({'id': id, 'model': 'Qwen/Qwen2.5-7B-Instruct', 'choices': [choice]})}\n\n"
 
 
 def test_a_chat_stream_keeps_its_cuts(run: Run, write: Write) -> None:
-    stream = ": keep-alive\n\n" + chunk("", role="assistant") + chunk("Hel") + chunk("lo", finish="length") + (
-        'data: {"id": "c1", "choices": [], "usage": {"total_tokens": 3}}\n\ndata: [DONE]\n\n'
+    stream = (
+        ": keep-alive\n\n"
+        + chunk("", role="assistant")
+        + chunk("Hel")
+        + chunk("lo", finish="length")
+        + ('data: {"id": "c1", "choices": [], "usage": {"total_tokens": 3}}\n\ndata: [DONE]\n\n')
     )
     file = write("a.sse", stream)
     lines = run("parse", "-f", "events", file).lines
@@ -50,7 +56,10 @@ def test_completions_and_windows_line_ends(run: Run, write: Write) -> None:
 def test_bad_events_are_reported_and_the_rest_is_read(run: Run, write: Write) -> None:
     file = write(
         "a.sse",
-        (chunk("a") + 'data: {"broken\n\ndata: {"error": {"message": "engine died"}}\n\ndata: {"id": "c1"}\n\n').encode()
+        (
+            chunk("a")
+            + 'data: {"broken\n\ndata: {"error": {"message": "engine died"}}\n\ndata: {"id": "c1"}\n\n'
+        ).encode()
         + b"data: \xff\n\n"
         + chunk("b").encode(),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from toolgrammar.cli.tables import clip, table, width
 from toolgrammar.cli.terminal import Console, Paint, Progress, visible, wants_colour
 
@@ -88,7 +89,9 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], str]:
 
     def on_terminal(line: list[str]) -> str:
         master, slave = pty.openpty()
-        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+        environment = {
+            key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")
+        }
         command = [sys.executable, "-m", "toolgrammar.cli", *line]
         with subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env={**environment, "TERM": "xterm"}

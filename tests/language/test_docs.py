@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from toolgrammar import combinators as c
 from toolgrammar.errors import GrammarError
 from toolgrammar.language import read_grammar, write_grammar
+from toolgrammar.language.forms import FORMS
+from toolgrammar.language.given import choices
+from toolgrammar.language.headers import STRUCTURED
 
 PAGE = Path(__file__).parents[2] / "docs" / "grammar-language.md"
 _BLOCK = re.compile(r"^```(tg-error|tg|text)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -54,3 +58,11 @@ def test_mistakes_show_their_message(text: str, message: str) -> None:
 def test_the_page_has_examples() -> None:
     assert len(EXAMPLES) >= 10
     assert len(MISTAKES) >= 4
+
+
+def test_the_page_names_every_word() -> None:
+    words = {word for name, form in FORMS.items() for word in (name, *form.flags, *form.options)}
+    words |= {*choices(c.Arm, "when")[1:], *choices(c.Attempt, "until")[1:], *choices(c.Envelope, "decide")}
+    words |= {f"@{word}" for word in (*STRUCTURED, "start")}
+    page = PAGE.read_text(encoding="utf-8")
+    assert sorted(word for word in words if not re.search(rf"(?<![\w-]){word}(?![\w-])", page)) == []

@@ -317,14 +317,9 @@ def test_copies_are_independent() -> None:
 
 # Properties. The alphabet holds what the notation is made of.
 
+MARKS = r"""a= s= key= ' " ''' \ \u d83d \N{ BULLET} ( ) [ ] { } : **{ {{ None 12 0x r' f' b"""
 JUNK = st.text("""abfrRuxN ,=:*()[]{}'"\\\n0123.+-_eé<""", max_size=60) | st.lists(
-    st.sampled_from(
-        [
-            " ",
-            ", ",
-            *r"""a= s= key= ' " ''' \ \u d83d \N{ BULLET} ( ) [ ] { } : **{ {{ None 12 0x r' f' b""".split(),
-        ]
-    ),
+    st.sampled_from([" ", ", ", *MARKS.split()]),
     max_size=25,
 ).map("".join)
 
@@ -426,10 +421,8 @@ def test_pretty_printed_values_come_back(value: Any, width: int, indent: int) ->
         check_against_python(source)
 
 
-PIECES = st.sampled_from(
-    [" ", "\\\n", *r"""a é 🚀 " ' \\ \' \" \n \x41 \101 \0 \u00e9 \ud83d \ude80 \U0001f680""".split()]
-    + r"\N{BULLET} \q # ( ]".split()
-)
+ESCAPES = r"""a é 🚀 " ' # ( ] \\ \' \" \n \x41 \101 \0 \u00e9 \ud83d \ude80 \U0001f680 \N{BULLET} \q"""
+PIECES = st.sampled_from([" ", "\\\n", *ESCAPES.split()])
 
 
 @st.composite

@@ -280,11 +280,9 @@ def test_no_schema_is_an_error(schema: Any) -> None:
 
 # Properties. The alphabet holds what the notation is made of.
 
+MARKS = r"""{ } [ ] ( ) : = , a b: 1 true null key: s: <| < |> \ " é <tool_call|> <tool <|tool_call>"""
 JUNK = st.lists(
-    st.sampled_from(
-        [" ", "\n", "x y", Q, Q, *"{ } [ ] ( ) : = , a b: 1 true null key: s: <| < |> \\ é".split()]
-        + '" <tool_call|> <tool <|tool_call>'.split()
-    ),
+    st.sampled_from([" ", "\n", "x y", Q, Q, *MARKS.split()]),
     max_size=30,
 ).map(lambda pieces: "{" + "".join(pieces))
 

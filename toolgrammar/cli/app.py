@@ -94,6 +94,13 @@ class Group(click.Group):
             "5 internal error.\n'toolgrammar help CODE' explains any error[...] and diagnostic.\n"
         )
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that went away ends it quietly (click itself would give exit code 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _closed_pipe()
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **kwargs: Any) -> Any:
         """Run, and exit with the code of the table in ``errors.py``; nothing escapes."""
         kwargs["standalone_mode"] = False
@@ -107,7 +114,7 @@ def guarded(run: Any) -> int:
         code = run()
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
-    except BrokenPipeError:
+    except BrokenPipeError:  # in the last flush
         return _closed_pipe()
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

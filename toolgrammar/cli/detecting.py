@@ -117,9 +117,14 @@ def _term(term: Any) -> str:
 
 
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
-    return sorted(
-        (each for each in candidates if each.score > 0), key=lambda each: (-each.score, each.format)
-    )
+    """Best first; of equals the one that goes by more names, which is the more common one."""
+    known = registry.default().known
+
+    def place(each: Candidate) -> tuple[float, int, str]:
+        about = known[each.format]
+        return (-round(each.score, 3), -len(about.names) - len(about.models), each.format)
+
+    return sorted((each for each in candidates if each.score > 0), key=place)
 
 
 def _count(number: int, what: str) -> str:

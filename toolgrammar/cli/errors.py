@@ -63,9 +63,10 @@ PAGES: Final[dict[str, Page]] = {
         "package 'tokenizers' (pip install tokenizers).",
     ),
     "E006": Page(
-        "output file cannot be written",
+        "output cannot be written",
         USAGE,
-        "The file of -o cannot be opened for writing: a directory is missing or not writable.",
+        "The file of -o, or stdout, cannot be written: a directory is missing or not writable, or the "
+        "disk is full.",
     ),
     "E007": Page(
         "no model given",

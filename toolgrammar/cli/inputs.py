@@ -20,6 +20,7 @@ from toolgrammar.cli.terminal import Console
 KINDS: Final = ("auto", "text", "jsonl", "sse")
 TEXT_FIELDS: Final = ("text", "raw", "output", "content")
 _SUFFIXES: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".sse": "sse"}
+STDIN: Final = "<stdin>"
 _PIECE: Final = 65536
 _BOM: Final = codecs.BOM_UTF8
 
@@ -40,6 +41,11 @@ class Record:
     token_ids: Sequence[int] | None = None
 
     @property
+    def live(self) -> bool:
+        """Whether it may still be arriving, so that somebody waits for each result."""
+        return self.file == STDIN
+
+    @property
     def label(self) -> str:
         """``file`` or ``file:line``, for messages."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -50,13 +56,13 @@ class Source:
     """An input file, or stdin, that knows how many bytes were read."""
 
     def __init__(self, path: str) -> None:
-        self.name = "<stdin>" if path == "-" else path
+        self.name = STDIN if path == "-" else path
         self.at = 0
         if path == "-":
             self._file: IO[bytes] = sys.stdin.buffer
             return
         try:
-            self._file = open(path, "rb")
+            self._file = open(path, "rb")  # noqa: SIM115
         except OSError as error:
             raise CliError("E021", f"cannot read {path}: {error.strerror}") from error
 

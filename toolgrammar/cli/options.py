@@ -111,7 +111,9 @@ parser_options = _all(
         group=FORMAT_GROUP,
         help="Leave almost-JSON as it is: such calls are malformed.",
     ),
-    option("--strict", is_flag=True, group=FORMAT_GROUP, help="Read the format strictly."),
+    option(
+        "--strict", is_flag=True, group=FORMAT_GROUP, help="A call of a tool that was not offered is text."
+    ),
 )
 
 input_options = _all(
@@ -131,19 +133,22 @@ input_options = _all(
         help="JSONL: where the text is, e.g. choices.0.text.  [default: text, raw, output or content]",
     ),
     option(
-        "--tokenizer",
-        metavar="DIR",
-        group=INPUT_GROUP,
-        help="JSONL: the directory with tokenizer.json for token_ids.",
-    ),
-    option(
         "--chunk",
         type=CutType(),
         default="recorded",
         group=INPUT_GROUP,
         help="Feed N characters at a time, or: char, recorded, random:SEED, whole.  [default: recorded]",
     ),
-    option("--no-progress", is_flag=True, group=INPUT_GROUP, help="No progress bar on long input."),
+)
+
+tokenizer_option = option(
+    "--tokenizer",
+    metavar="DIR",
+    group=INPUT_GROUP,
+    help="JSONL: the directory with tokenizer.json for token_ids.",
+)
+progress_option = option(
+    "--no-progress", is_flag=True, group=INPUT_GROUP, help="No progress bar on long input."
 )
 
 colour_option = option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from types import TracebackType
@@ -30,9 +31,14 @@ class Sink:
     def write(self, text: str, flush: bool = False) -> None:
         """Append ``text``; ``flush`` when somebody may be waiting for it."""
         stream = self._file if self._file is not None else sys.stdout.buffer
-        stream.write(text.encode("utf-8", "backslashreplace"))
-        if flush:
-            stream.flush()
+        try:
+            stream.write(text.encode("utf-8", "backslashreplace"))
+            if flush:
+                stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CliError("E006", f"cannot write {self.path or 'stdout'}: {error.strerror}") from error
 
     def line(self, text: str, flush: bool = False) -> None:
         """Append a line."""
@@ -41,10 +47,11 @@ class Sink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self.write("", flush=True)
         if self._file is not None:
-            self._file.close()
-        elif kind is None:
-            sys.stdout.buffer.flush()
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 def dumps(value: Any, indent: int | None = None) -> str:

@@ -21,8 +21,8 @@ def render(
 ) -> str:
     """The message as text; ``raw`` (the raw output) lets diagnostics show what they are about.
 
-    ``offered``: names of tools. If no call is there, but the content names one of them, that is said: it is what a
-    wrong format looks like.
+    ``offered``: names of tools. If no call is there, but the content names one of them, that is said: it is
+    what a wrong format looks like.
     """
     blocks = [paint("head", title) + paint("dim", f"  {message.grammar}")]
     if message.reasoning is not None:

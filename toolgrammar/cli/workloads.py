@@ -7,8 +7,8 @@
     think100   100 KB of reasoning and a word
     prose20    20 KB of content, no call
 
-A format that cannot say reasoning gets the text as content. Deltas have 4 characters, but a marker that is a
-special token arrives whole, as it does from a model.
+A format that cannot say reasoning gets the text as content, or none if there are calls. Deltas have 4
+characters, but a marker that is a special token arrives whole, as it does from a model.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def write(
     try:
         text = render_calls(grammar, given, TOOLS, content=content or None, reasoning=reasoning or None)
     except ValueError:
-        text = render_calls(grammar, given, TOOLS, content=(reasoning + content) or None)
+        said = content if calls else reasoning + content
+        text = render_calls(grammar, given, TOOLS, content=said or None)
     return text, "content"
 
 

@@ -224,7 +224,5 @@ def _check(
 
 
 def _takes(form: Form) -> str:
-    parts = (
-        [f"one {item}" for item in form.items[:1]] + list(form.flags) + [f"{name}:" for name in form.options]
-    )
+    parts = [f"one {item}" for item in form.items] + list(form.flags) + [f"{name}:" for name in form.options]
     return f"it takes {', '.join(parts)}" if parts else "it takes nothing"

@@ -34,7 +34,7 @@ class BareTypes:
 
     __slots__ = ("_plans", "root")
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object = None) -> None:
         #: The schema of the arguments.
         self.root: object = root
         # By the schema's identity, beside the schema itself: after unpickling the keys mean nothing.

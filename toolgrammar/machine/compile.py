@@ -21,6 +21,7 @@ from toolgrammar.machine.tokens import with_sentinels
 
 #: How often one rule may be open inside itself before its recursion counts as unbounded.
 _DEPTH = 12
+_nowhere = re.compile(r"(?!)").search
 _CONTROL = re.compile(r"<[|｜][^<>]*[|｜]>|<[|｜][^<>]*>|<[^<>]*[|｜]>")
 
 
@@ -249,7 +250,7 @@ class _Builder:
         drafted = self.new(p.DRAFTED, scope, node)
         item = self.build(node.item, drafted, scope._replace(open=False))
         confirm = self.new(p.CONFIRM, scope, node, k)
-        behind = self.choice((item, confirm), scope)
+        behind = self.choice((self.build(node.item, k, scope), confirm), scope)
         behind.strip = 1
         closer = self.build(node.closer, behind, scope)
         drafted.options = (item, closer)
@@ -317,7 +318,7 @@ class _Builder:
         for text in self.grammar.stops:
             if text not in texts:
                 arm = Arm(text, self.end, state.rule)
-                arm.control = True
+                arm.control = arm.stops = True
                 arm.frame = frame
                 arms.append(arm)
         return arms
@@ -399,6 +400,7 @@ class _Builder:
         state.marks = SafeText(tuple(groups))
         state.cases = tuple(tuple(group) for group in groups.values())
         firsts = {text[0] for text in groups}
+        state.special = re.compile("[" + re.escape("".join(sorted(firsts))) + "]").search if firsts else _nowhere
         state.guard = firsts.pop() if len(firsts) == 1 else ""
 
     def finish_choice(self, state: State) -> None:
@@ -418,6 +420,7 @@ class _Builder:
         self.attempts(state)
         arms = checks.distinct(arms, state)
         state.arms = tuple(arms)
+        state.texts = tuple(arm.text for arm in arms)
         if arms:
             state.full, state.partial = matchers(arms)
 
@@ -429,6 +432,7 @@ class _Builder:
             if state.op != p.FIELD or state.chars is None:
                 raise checks.unmarked(state)
             state.default = state.next
+            state.special = re.compile(f"(?!{state.node.chars})", re.S).search
             return
         if state.op == p.FIELD:
             arms += self.breakers(arms, state)
@@ -439,6 +443,10 @@ class _Builder:
                 arms += self.reopeners(option, arms[0].target)
         arms += self.stop_arms(arms, state, "")
         self.set_markers(state, arms)
+        if state.op == p.FIELD and not state.node.offered:
+            firsts = "[" + re.escape("".join(sorted({arm.text[0] for arm in arms}))) + "]"
+            inside = f"|(?!{state.node.chars})." if state.node.chars else ""
+            state.full = re.compile(firsts + inside, re.S).search
         if state.op == p.TYPED:
             assert state.marks is not None
             special = {text[0] for text in state.marks.markers} | set(state.node.trim[-1:]) | {"\n" if state.node.reopen else ""}

@@ -19,6 +19,7 @@ Contract, on top of ``scanner``'s:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from toolgrammar.machine.envelope_spec import (
@@ -38,7 +39,7 @@ from toolgrammar.machine.json_skip import JsonSkip
 from toolgrammar.machine.json_strings import BARE, BLANKS, REST, REST_SINGLE, SPACE, UNDECIDED_LIMIT, decode
 from toolgrammar.machine.json_value import JsonArguments
 from toolgrammar.machine.safe_text import SafeText
-from toolgrammar.machine.scanner import DONE, FLAW, MORE, Scanner
+from toolgrammar.machine.scanner import DONE, FLAW, KEY_END, MORE, STRING_END, Scanner
 
 __all__ = ["EnvelopeScanner", "EnvelopeSpec"]
 
@@ -82,6 +83,7 @@ class EnvelopeScanner(Scanner):
         "id",
         "in_string",
         "name",
+        "quiet",
     )
 
     def __init__(
@@ -92,6 +94,7 @@ class EnvelopeScanner(Scanner):
         self.id: str = ""
         self.announced: bool = False
         self.in_string: bool = False
+        self.quiet: Callable[..., Any] | None = None
         self._spec: EnvelopeSpec = spec
         self._ends: SafeText | None = ends
         self._repair: bool = repair
@@ -135,15 +138,29 @@ class EnvelopeScanner(Scanner):
         self._held, self._quote, self._escaped = string
 
     def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
-        self._hold = -1
-        i = pos
         if self._state == _ARGUMENTS:
-            self._held = 0
-            i = self._arguments(buf, pos, end, eof)
-            if self._state == _ARGUMENTS and self.announced:
-                return i if self._hold < 0 else self._hold
-        else:
-            self.text = ""
+            inner = self._inner
+            assert inner is not None
+            return self.resume(buf, inner.scan(buf, pos, end, eof), end, eof)
+        self._hold = -1
+        self.text = ""
+        return self._read(buf, pos, end, eof)
+
+    def direct(self) -> JsonArguments | None:
+        """The scanner that may be asked in this one's place, as long as it says MORE and notes nothing."""
+        return self._inner if self._state == _ARGUMENTS and self.announced else None
+
+    def resume(self, buf: str, stop: int, end: int, eof: bool) -> int:
+        """Go on where the arguments' own scanner stopped."""
+        self._hold = -1
+        self._held = 0
+        i = self._took(stop, end)
+        if self._state == _ARGUMENTS and self.announced:
+            return i if self._hold < 0 else self._hold
+        return self._read(buf, i, end, eof)
+
+    def _read(self, buf: str, pos: int, end: int, eof: bool) -> int:
+        i = pos
         if self._held and self._state < _ARGUMENTS:
             self._hold = pos
             i = pos + self._held
@@ -155,6 +172,10 @@ class EnvelopeScanner(Scanner):
                 i = self._run(buf, self._string_done(buf, self._hold, i, i), end, eof)
         cut = self._hold if self._hold >= 0 else i
         self._held = i - cut
+        if self._state == _TEXT and cut < i:
+            self.quiet = KEY_END if self._role == KEY and not self._spec.tool_key else STRING_END
+        else:
+            self.quiet = None
         return cut
 
     def _run(self, buf: str, i: int, end: int, eof: bool) -> int:
@@ -284,7 +305,12 @@ class EnvelopeScanner(Scanner):
     def _arguments(self, buf: str, i: int, end: int, eof: bool) -> int:
         inner = self._inner
         assert inner is not None
-        stop = inner.scan(buf, i, end, eof)
+        return self._took(inner.scan(buf, i, end, eof), end)
+
+    def _took(self, stop: int, end: int) -> int:
+        """What the arguments' scanner says after it read up to ``stop``."""
+        inner = self._inner
+        assert inner is not None
         self.in_string = inner.in_string and self.announced
         if inner.notes:
             self.notes += inner.notes

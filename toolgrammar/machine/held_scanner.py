@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from toolgrammar.machine.scanner import DONE, FLAW, MORE, Scanner
+from toolgrammar.machine.scanner import DONE, FLAW, MORE, WORD_END, Scanner
 
 BODY: Final = 0  # the state of every subclass inside a string
 
@@ -48,6 +48,7 @@ class HeldScanner(Scanner):
         "_separated",
         "_state",
         "in_string",
+        "quiet",
         "string_stop",
     )
 
@@ -63,6 +64,7 @@ class HeldScanner(Scanner):
         self._key_at: int = -1  # where the key being read begins, from the mark; -1: none is
         #: True where a delta in which ``string_stop`` finds nothing is argument text as it stands.
         self.in_string: bool = False
+        self.quiet: Callable[..., Any] | None = None
         #: Bound ``search`` for the special characters of the open string. Valid while ``in_string``.
         self.string_stop: Callable[..., Any] = _nothing
 
@@ -77,8 +79,10 @@ class HeldScanner(Scanner):
         self._out.clear()
         if self._holding:
             self._ahead = cur - self._mark
+            self.quiet = WORD_END if self._in_word() else None
             return self._mark
         self._ahead = 0
+        self.quiet = None
         self.in_string = self._state == BODY and cur == end and self.status == MORE
         return cur
 
@@ -98,6 +102,10 @@ class HeldScanner(Scanner):
 
     def _step(self, state: int, buf: str, cur: int, end: int) -> int:
         raise NotImplementedError
+
+    def _in_word(self) -> bool:
+        """Whether a name, number or other word is being read, which only another character can end."""
+        return False
 
     def _put(self, text: str) -> None:
         (self._held if self._holding else self._out).append(text)

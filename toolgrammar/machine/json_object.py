@@ -18,6 +18,7 @@ text begins. Steps return the next position to look at; the state says what is e
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from toolgrammar.machine.json_skip import JsonSkip
@@ -36,7 +37,7 @@ from toolgrammar.machine.json_strings import (
     requote,
 )
 from toolgrammar.machine.safe_text import SafeText
-from toolgrammar.machine.scanner import DONE, MORE, Scanner
+from toolgrammar.machine.scanner import DONE, KEY_END, MORE, WORD_END, Scanner
 
 # What is expected next. From START_STATE on, unconsumed text is looked at again; before it, ``_held`` says
 # where to go on. 11 and 12 belong to ``JsonArguments``.
@@ -97,11 +98,13 @@ class JsonObject(Scanner):
         "as_written",
         "flaw_at",
         "in_string",
+        "quiet",
     )
 
     def __init__(self, ends: SafeText | None, repair: bool) -> None:
         super().__init__()
         self.in_string: bool = False
+        self.quiet: Callable[..., Any] | None = None
         #: Where in the buffer of the last ``scan`` the value stopped being JSON, or -1 if it did not there.
         self.flaw_at: int = -1
         #: Whether it did at all. What then follows is passed on as written, up to an end marker.
@@ -150,6 +153,7 @@ class JsonObject(Scanner):
             if i == end:
                 self.text = buf[pos:end]
                 self.in_string = True
+                self.quiet = None
                 return end
         self.flaw_at = -1
         self._mark = pos
@@ -165,7 +169,9 @@ class JsonObject(Scanner):
                 self._end_single(buf)
         cut = self._hold if self._hold >= 0 else i
         self._held = i - cut
-        self.in_string = self._state == _STRING and cut == i and self.status == MORE
+        state = self._state
+        self.in_string = state == _STRING and cut == i and self.status == MORE
+        self.quiet = KEY_END if state == _IN_KEY or state == _COLON else WORD_END if state == _WORD else None
         self.text = buf[self._mark : cut]
         if self._out:
             self.text = "".join(self._out) + self.text

@@ -57,6 +57,10 @@ class JsonArguments(JsonObject):
 
     def _start(self, buf: str, i: int, end: int, eof: bool) -> int:
         first = SPACE(buf, i, end).end()
+        if first < end and buf[first] == "{":  # the common case; no end marker begins so
+            self._mark = first
+            self._open_object()
+            return first + 1
         if self._ends is not None:
             # A marker may begin with white space. Look no further than the first character's own marker.
             bound = min(end, first + max(map(len, self._ends.markers)))
@@ -70,9 +74,7 @@ class JsonArguments(JsonObject):
         if first == end:
             return end
         char = buf[first]
-        if char == "{":
-            self._open_object()
-        elif char == '"':
+        if char == '"':
             self._whole.append(char)
             self._mark = first + 1
             self._state = _WHOLE_STRING

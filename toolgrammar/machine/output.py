@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
-import string
 from typing import Any, Final
 
 from toolgrammar.diagnostics import CODES
@@ -15,7 +14,7 @@ from toolgrammar.machine.speculation import CALL, DRAFT, CallState, Save
 from toolgrammar.schema import ToolTable, quote
 
 _NOT_WHITE: Final = re.compile(r"[^ \t\r\n]").search
-_ALNUM: Final = string.ascii_letters + string.digits
+_ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class Output:
@@ -103,22 +102,23 @@ class Output:
         if call.announced:
             return call
         call.announced = True
-        call.name = call.name or self.regs.get("name", "")
-        call.id = self.regs.get("id", "") or call.id or self.new_id()
+        regs = self.regs
+        call.name = call.name or regs.get("name", "")
+        call.id = regs.get("id", "") or call.id or self.new_id()
         self.next_index = call.index + 1
-        self.sink.append(CallStart(call.index, call.id, call.name, call.start, at))
-        if not self.tools.known(call.name):
-            self.note("E301", call.start, at, repr(call.name))
+        self.sink.append(CallStart(call.index, call.id, call.name, call.start, call.start))
         if self.spec and self.spec[-1].kind != DRAFT:
             until = self.innermost().until
-            offered = self.tools.offered
-            if until == "announced" or (until == "offered" and offered is not None and call.name in offered):
+            if until == "announced" or (until == "offered" and call.name in (self.tools.offered or ())):
                 self.commit()
         return call
 
     def innermost(self) -> Save:
         """The savepoint that decides the open attempt: the outermost one above a draft."""
-        i = len(self.spec) - 1
+        spec = self.spec
+        if spec[0].kind != DRAFT:
+            return spec[0]
+        i = len(spec) - 1
         while i > 0 and self.spec[i - 1].kind != DRAFT:
             i -= 1
         return self.spec[i]
@@ -151,6 +151,8 @@ class Output:
                 self.arguments("}", at, at)
             elif not call.passed:
                 self.arguments("{}", at, at)
+        if not self.tools.known(call.name):
+            self.note("E301", call.start, at, repr(call.name))
         self.sink.append(
             CallEnd(call.index, self.regs.get("id", "") or call.id, status, call.start, max(at, call.start))
         )
@@ -160,8 +162,9 @@ class Output:
     def new_id(self) -> str:
         """A call id of the format's shape, never derived from the text."""
         if self.program.grammar.ids == "alnum9":
-            return "".join(secrets.choice(_ALNUM) for _ in range(9))
-        return "call_" + secrets.token_hex(12)
+            number = int.from_bytes(os.urandom(12))
+            return "".join(_ALNUM[number // 62**place % 62] for place in range(9))
+        return "call_" + os.urandom(12).hex()
 
     # ---- speculation --------------------------------------------------------------------------------------
 
@@ -169,8 +172,10 @@ class Output:
         """Open a savepoint at raw position ``at``."""
         save = Save(kind, node, at, origin)
         save.log = len(self.log)
-        save.regs = dict(self.regs)
-        save.call = self.call.copy() if self.call is not None else None
+        if self.regs:
+            save.regs = self.regs.copy()
+        if self.call is not None:
+            save.call = self.call.copy()
         save.next_index = self.next_index
         save.said = self.said
         save.fresh = self.fresh
@@ -180,17 +185,19 @@ class Output:
 
     def commit(self) -> None:
         """What was held above the last draft is certain."""
-        while self.spec and self.spec[-1].kind != DRAFT:
-            self.spec.pop()
-        if self.spec and self.spec[-1].draft_phase == 2:
-            self.drafts_were_thought()
-        elif not self.spec:
+        spec = self.spec
+        while spec and spec[-1].kind != DRAFT:
+            spec.pop()
+        if not spec:
             self.flush()
+        elif spec[-1].draft_phase == 2:
+            self.drafts_were_thought()
 
     def flush(self) -> None:
         """Nothing is held any more: hand the log out."""
-        self.out += self.log
-        self.log = []
+        if self.log:
+            self.out += self.log
+            self.log = []
         self.sink = self.out
 
     def confirm(self) -> None:

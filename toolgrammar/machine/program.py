@@ -52,7 +52,7 @@ class Arm:
 
     __slots__ = (
         "breaks", "closes", "consume", "control", "effects", "exact", "frame", "key_end", "least", "line_start", "peek",
-        "peek_frame", "rule", "skip", "target", "text",
+        "peek_frame", "rule", "skip", "stops", "target", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, target: State, rule: str) -> None:
@@ -68,6 +68,8 @@ class Arm:
         self.consume = True
         self.control = False
         self.line_start = False
+        #: It ends the turn.
+        self.stops = False
         #: The marker goes with the text around it: no new stretch begins.
         self.skip = False
         #: What stood before it was no field after all.
@@ -91,7 +93,7 @@ class State:
 
     __slots__ = (
         "arms", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
-        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rule", "sink", "strip",
+        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rule", "sink", "special", "strip", "texts",
     )  # fmt: skip
 
     def __init__(self, op: int, rule: str) -> None:
@@ -108,12 +110,16 @@ class State:
         self.options: tuple[State, ...] = ()
         self.arms: tuple[Arm, ...] = ()
         self.default: State | None = None
+        #: ALT: the arms' markers.
+        self.texts: tuple[str, ...] = ()
         #: ALT: compiled matchers of the arms.
         self.full: Any = None
         self.partial: Any = None
         #: TEXT, FIELD, values: the live markers, and a character that every one begins with.
         self.marks: SafeText | None = None
         self.guard: str = ""
+        #: Searches for any character a live marker begins with.
+        self.special: Any = None
         #: TEXT: characters of which a run at the end may be framing; or a string; and all their characters.
         self.frame = ""
         self.exact = ""

@@ -28,6 +28,7 @@ from toolgrammar.machine.python_literals import (
     MORE_STATES,
     VALUE,
     PythonLiterals,
+    SCALAR,
 )
 from toolgrammar.machine.python_strings import AFTER
 
@@ -100,6 +101,9 @@ class PythonArguments(PythonLiterals):
         if state == STARS:
             return self._merge(buf, cur, end)
         return self._argument(buf, cur, end)
+
+    def _in_word(self) -> bool:
+        return self._state == NAME or self._state == SCALAR
 
     def _argument(self, buf: str, cur: int, end: int) -> int:
         if buf[cur] <= " ":

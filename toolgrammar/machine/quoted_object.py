@@ -161,6 +161,9 @@ class QuotedObject(HeldScanner):
             return self._begin_name(buf, cur)
         return self._begin_value(buf, cur)
 
+    def _in_word(self) -> bool:
+        return self._state == NAME or self._state == BARE
+
     def _marker(self, state: int, cur: int, marker: re.Match[str]) -> int:
         """At a marker, or what may become one, outside a string."""
         if marker.lastindex is None:

@@ -35,6 +35,8 @@ class Reading(Output):
         self.buf = ""
         #: Nothing more can be read until more input comes.
         self.wait = False
+        #: The rest of the one marker that stands half at the end of the buffer; "" if there is no such.
+        self.expect = ""
         #: A draft was opened: look for the closer of reasoning before reading on.
         self.pause = False
         #: A rollback put the buffer at another place.
@@ -93,7 +95,19 @@ class Reading(Output):
         if eof:
             return _NO
         rest = buf[at:n]
-        return _UNDECIDED if any(text.startswith(rest) for text in arm.peek) else _NO
+        return _UNDECIDED if self.may_go_on(arm.peek, rest) else _NO
+
+    def may_go_on(self, texts: tuple[str, ...], have: str) -> bool:
+        """Whether one of ``texts`` begins with ``have``; if just one, its rest is all there is to look for."""
+        found = ""
+        for text in texts:
+            if text.startswith(have):
+                if found:
+                    return True
+                found = text
+        if found and have:
+            self.expect = found[len(have) :]
+        return found != ""
 
     def key_follows(self, arm: Arm, buf: str, after: int, n: int, eof: bool) -> int:
         """Whether a declared key that was not yet given follows."""
@@ -114,7 +128,7 @@ class Reading(Output):
         """Go on behind the marker at ``i``, whose framing begins at ``j``; returns the new position."""
         at = self.base + j
         end = i + len(arm.text) if arm.consume else i
-        if arm.target.op == p.END and arm.control:
+        if arm.stops:
             self.cut(self.base + i)
         for effect in arm.effects:
             self.effect(effect, at, origin)
@@ -180,8 +194,9 @@ class Reading(Output):
         at = self.base + pos
         if self.speculative():
             save = self.innermost()
-            if save.fallback is not None and save.fallback.op == p.DRAFTED:
-                save = self.spec[-2]  # what follows a candidate is none: they share one fate
+            draft = self.spec[0]
+            if draft.kind == DRAFT and draft.draft_phase == 1:
+                save = draft  # candidates of one draft share one fate
             return self.take_back(save, at, code)
         if self.call is not None and self.call.announced:
             self.note("E103", self.call.start, at)
@@ -199,11 +214,13 @@ class Reading(Output):
         """
         if self.ws_end == fail and self.ws_start > save.start:
             fail = self.ws_start
-        fail = max(fail, save.start + 1)
         raw = self.raw(save.start, self.base + len(self.buf))
+        target = save.fallback or save.origin.rest or self.program.lost
+        if target.edge:  # it may be framing of a marker that comes next
+            fail -= tail_length(raw, max(0, fail - save.start - RUN_LIMIT), fail - save.start, target.edge)
+        fail = max(fail, save.start + 1)
         controls = [span for span in self.controls if span[0] >= save.start]
         self.restore(save)
-        target = save.fallback or save.origin.rest or self.program.lost
         self.state, self.phase = target, 1
         if target is not save.origin:
             self.enter(target)

@@ -14,8 +14,8 @@ marker or, failing that, the start of the longest suffix that may still become o
 The text before the returned position is safe. A marker that is a proper prefix of another is undecided
 at the end of the buffer and held as a partial one; the caller says with ``eof`` that nothing follows.
 
-Cost: one ``in`` test or one small regular expression for a delta, ``str.find`` for long stretches without
-the markers' first character. The patterns are alternations of literals: they cannot back-track.
+Cost: one ``find`` for a delta or a stretch without the markers' first character, one small match where it
+stands, one search over text that is dense with it. The patterns are alternations of literals: they cannot back-track.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 _NOTHING: Final = re.compile(r"(?!)")
+#: Characters per candidate below which candidates count as dense.
+_DENSE: Final = 24
 
 
 def partial_pattern(marker: str) -> str:
@@ -38,40 +40,64 @@ def partial_pattern(marker: str) -> str:
 class SafeText:
     """The live markers of one state, compiled. Immutable but for ``which``, the result of the last ``find``."""
 
-    __slots__ = ("_first", "_search", "_search_eof", "markers", "which")
+    __slots__ = ("_candidate", "_first", "_match", "_match_eof", "_search", "_search_eof", "markers", "which")
 
     def __init__(self, markers: Sequence[str]) -> None:
         if not all(markers):
             raise ValueError("an empty marker would match everywhere")
         self.markers: tuple[str, ...] = tuple(markers)
         self.which: int = -1
-        firsts = {marker[0] for marker in self.markers}
+        firsts = sorted({marker[0] for marker in self.markers})
         #: The character all markers share as their first, or "" if they do not.
-        self._first: str = firsts.pop() if len(firsts) == 1 else ""
-        self._search: Callable[..., Any] = _compile(self.markers, eof=False)
-        self._search_eof: Callable[..., Any] = _compile(self.markers, eof=True)
+        self._first: str = firsts[0] if len(firsts) == 1 else ""
+        self._candidate: Callable[..., Any] = (
+            re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _NOTHING.search
+        )
+        live, over = _compile(self.markers, eof=False), _compile(self.markers, eof=True)
+        self._match: Callable[..., Any] = live.match
+        self._search: Callable[..., Any] = live.search
+        self._match_eof: Callable[..., Any] = over.match
+        self._search_eof: Callable[..., Any] = over.search
 
     def find(self, text: str, start: int, end: int, eof: bool = False) -> int:
         """The position up to which ``text[start:end]`` is safe; ``which`` is the marker there, or -1."""
-        if self._first:
-            start = text.find(self._first, start, end)
-            if start < 0:
-                self.which = -1
-                return end
-        match = (self._search_eof if eof else self._search)(text, start, end)
-        if match is None:
-            self.which = -1
-            return end
-        self.which = (match.lastindex or 0) - 1
-        return int(match.start())
+        first = self._first
+        match_here = self._match_eof if eof else self._match
+        tries = 0
+        at = start
+        while True:
+            if first:
+                at = text.find(first, at, end)
+                if at < 0:
+                    break
+            else:
+                candidate = self._candidate(text, at, end)
+                if candidate is None:
+                    break
+                at = candidate.start()
+            match = match_here(text, at, end)
+            if match is not None:
+                self.which = (match.lastindex or 0) - 1
+                return at
+            at += 1
+            tries += 1
+            # Where candidates are dense, one search by the pattern is cheaper than trying each.
+            if tries > 8 and at - start < tries * _DENSE:
+                match = (self._search_eof if eof else self._search)(text, at, end)
+                if match is None:
+                    break
+                self.which = (match.lastindex or 0) - 1
+                return int(match.start())
+        self.which = -1
+        return end
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SafeText, (self.markers,))
 
 
-def _compile(markers: tuple[str, ...], *, eof: bool) -> Callable[..., Any]:
+def _compile(markers: tuple[str, ...], *, eof: bool) -> re.Pattern[str]:
     if not markers:
-        return _NOTHING.search
+        return _NOTHING
     longest_first = sorted(range(len(markers)), key=lambda i: -len(markers[i]))
     groups = []
     for i in sorted(range(len(markers))):
@@ -87,4 +113,4 @@ def _compile(markers: tuple[str, ...], *, eof: bool) -> Callable[..., Any]:
     pattern = "|".join(parts)
     if not eof:
         pattern += "|(?:" + "|".join(partial_pattern(m) for m in markers) + r")\Z"
-    return re.compile(pattern).search
+    return re.compile(pattern)

@@ -7,21 +7,22 @@ text, or of plain text inside a string argument, takes a short path of a few tes
 
 from __future__ import annotations
 
-import copy
 import re
 from typing import Any, Final
 
 from toolgrammar.combinators import WHITE
 from toolgrammar.events import CallArguments, Content, Event, Reasoning
 from toolgrammar.machine import program as p
+from toolgrammar.machine.envelope import EnvelopeScanner
 from toolgrammar.machine.program import RUN_LIMIT, Arm, Program, State
+from toolgrammar.machine.scanner import MORE, Scanner
 from toolgrammar.machine.reading import TAIL_LIMIT, run_length, tail_length, unquote
 from toolgrammar.machine.speculation import DRAFT, HELD_LIMIT
-from toolgrammar.machine.values import STRING_PHASE, Values
+from toolgrammar.machine.values import COLLECT_PHASE, STRING_PHASE, Values
 from toolgrammar.schema import ToolTable
 
-#: Characters that mean something inside a JSON string.
-_JSON_SPECIAL: Final = re.compile(r'["\\\x00-\x1f]').search
+#: Undecided characters up to which deltas are added unread.
+QUIET_LIMIT: Final = 256
 #: White space at the start of a stretch that may be held to see whether text follows.
 FRESH_LIMIT: Final = 4096
 
@@ -35,6 +36,17 @@ class Session(Values):
         super().__init__(program, tools, repair, strict, program.starts[start])
         #: Finds nothing in a delta that may go straight into the open string argument; None: there is none.
         self.plain: Any = None
+        #: The next delta may go straight through, if a test of its characters allows it.
+        self.straight = False
+        #: Finds nothing in a delta that decides nothing; None: any delta may.
+        self.quiet: Any = None
+        #: The call of the scanner in ``direct`` is not announced yet.
+        self.silent = False
+        #: Of the text state, for the straight way.
+        self.guard = ""
+        self.edge = ""
+        self.special: Any = None
+        self.event: Any = None
 
     # ---- the two public steps -----------------------------------------------------------------------------
 
@@ -42,29 +54,98 @@ class Session(Values):
         """Read ``delta``; return what is certain now. Amortised linear in ``len(delta)``."""
         if not delta:
             return []
-        if not self.buf and not self.spec and self.phase and self.trace is None:
-            state = self.state
-            if state.op == p.TEXT:
-                if not self.fresh and state.guard and state.guard not in delta and delta[-1] not in state.edge:
-                    start = self.base
-                    self.base = end = start + len(delta)
-                    self.prev = delta
-                    sink = state.sink
-                    if sink == p.CONTENT:
-                        return [Content(delta, start, end)]
-                    return [Reasoning(delta, start, end)] if sink == p.REASONING else []
-            elif self.plain is not None and self.plain(delta) is None:
+        if self.straight:
+            # The state is one that plain text passes through.
+            plain = self.plain
+            if plain is None:
+                if self.buf:
+                    return self.text_delta(self.buf + delta)
+                guard = self.guard
+                if (guard in delta if guard else self.special(delta) is not None) or delta[-1] in self.edge:
+                    return self.text_delta(delta)
+                start = self.base
+                self.base = end = start + len(delta)
+                self.prev = delta
+                event = self.event
+                return [event(delta, start, end)] if event is not None else []
+            if not self.buf and plain(delta) is None:
                 start = self.base
                 self.base = end = start + len(delta)
                 self.prev = delta
                 return [CallArguments(self.next_index - 1, delta, start, end)]
-        self.begin()
-        self.pump(self.buf + delta if self.buf else delta, False)
+        elif self.expect:
+            # A marker stands half here. While the input spells on with it, there is nothing to look at.
+            expect = self.expect
+            if len(delta) < len(expect) and expect.startswith(delta):
+                self.expect = expect[len(delta) :]
+                self.buf += delta
+                return []
+        elif self.quiet is not None and self.quiet(delta) is None and len(self.buf) < QUIET_LIMIT:
+            return self.keep(delta)
+        if self.buf:
+            delta = self.buf + delta
+        if self.direct is not None:
+            return self.ask(self.direct, delta)
+        return self.read(delta)
+
+    def text_delta(self, text: str) -> list[Event]:
+        """Plain text in which a marker may begin, or framing: the short way if none is whole."""
+        state = self.state
+        marks = state.marks
+        assert marks is not None
+        i = marks.find(text, 0, len(text))
+        if marks.which >= 0:
+            return self.read(text)
+        if state.edge:
+            i -= self.edge_length(state, text, 0, i)
+        self.buf = text[i:]
+        if not i:
+            return []
+        start = self.base
+        self.base = end = start + i
+        self.prev = text = text[:i]
+        return [self.event(text, start, end)] if self.event is not None else []
+
+    def ask(self, direct: Scanner, text: str) -> list[Event]:
+        """Let the value's scanner take ``text``; if it ends something, or finds fault, read on from there."""
+        stop = direct.scan(text, 0, len(text), False)
+        if direct.status != MORE or direct.notes or (self.silent and self.telling(direct)):
+            self.scanned = stop
+            return self.read(text)
+        self.quiet = direct.quiet
+        self.buf = text[stop:]
+        start = self.base
+        self.base = end = start + stop
+        if self.silent:
+            self.held.append(text[:stop])
+            return []
+        if direct.in_string:
+            self.plain = direct.string_stop
+            self.straight = True
+        else:
+            self.straight = False
+        text = direct.text
+        return [CallArguments(self.next_index - 1, text, start, end)] if text else []
+
+    def read(self, text: str) -> list[Event]:
+        """The long way: the loop over steps."""
+        self.out = out = []
+        spec = self.spec
+        if not spec:
+            self.sink = out
+        elif spec[0].kind == DRAFT:
+            self.pump(text, False)
+            return self.out
+        self.run(text, False)
+        if self.spec:
+            self.guard_held()
         return self.out
 
     def finish(self) -> list[Event]:
         """The stream ended: release what is held, decide what is open. Nothing may be fed afterwards."""
-        self.begin()
+        self.out = []
+        if not self.spec:
+            self.sink = self.out
         self.pump(self.buf, True)
         while self.speculative() and self.innermost().word and not self.certain():
             self.ws_end = -1
@@ -80,12 +161,6 @@ class Session(Values):
         self.base, self.buf = at, ""
         return self.out
 
-    def begin(self) -> None:
-        """Events of this step go to a new list, unless they are held."""
-        self.out = []
-        if not self.spec:
-            self.sink = self.out
-
     def certain(self) -> bool:
         """Whether the open attempt has shown a name that makes it a call even if cut here."""
         return self.innermost().until == "announced" and bool(self.regs.get("name"))
@@ -98,7 +173,7 @@ class Session(Values):
     # ---- the loop -----------------------------------------------------------------------------------------
 
     def pump(self, buf: str, eof: bool) -> None:
-        """Read ``buf``, which begins at raw ``base``, as far as possible."""
+        """Read ``buf``, which begins at raw ``base``, as far as possible, minding an open draft."""
         while True:
             closer = self.closer_ahead(buf)
             if closer is None:
@@ -115,11 +190,18 @@ class Session(Values):
             self.buf = rest
             self.held_from = 0
             if self.drafting():
-                text = self.raw(self.spec[0].start, closer)
-                self.take_back(self.spec[0], closer - tail_length(text, 0, len(text), self.spec[0].origin.frame))
+                self.take_back(self.spec[0], closer)
                 self.moved = False
             buf = self.buf
-        if self.spec and self.base - self.spec[0].start > HELD_LIMIT:
+        if self.spec:
+            self.guard_held()
+
+    def guard_held(self) -> None:
+        """After a run that left something held: a draft reads on, and what grew over the limit is released."""
+        if self.pause:
+            self.pause = False
+            self.pump(self.buf, False)
+        elif self.base - self.spec[0].start > HELD_LIMIT:
             self.ws_end = -1
             self.take_back(self.spec[0], self.base, "W211")
             self.moved = False
@@ -150,6 +232,7 @@ class Session(Values):
         self.held_from = 0
         self.moved = False
         self.wait = self.pause = False
+        self.expect = ""
         pos = 0
         n = len(buf)
         while not (self.wait or self.pause):
@@ -188,7 +271,7 @@ class Session(Values):
             self.prev = buf[pos - 1]
             self.base += pos
         self.buf = buf[pos:]
-        self.plain = self.plain_test()
+        self.set_path()
 
     def rest_of_input(self, buf: str, pos: int, n: int) -> int:
         """What follows the end of the turn is not read."""
@@ -199,16 +282,67 @@ class Session(Values):
         self.wait = True
         return n
 
-    def plain_test(self) -> Any:
-        """A search that finds nothing in a delta that may go straight into the open string argument."""
-        if self.call is None or not self.call.announced:
-            return None
-        if self.state.op == p.TYPED:
-            return self.state.full if self.phase == STRING_PHASE else None
-        scanner: Any = self.scanner
-        if scanner is None or not scanner.in_string:
-            return None
-        return getattr(scanner, "string_stop", _JSON_SPECIAL)
+    def set_path(self) -> None:
+        """Whether, and by which test, the next delta may go straight through, and whom to ask else."""
+        state = self.state
+        op = state.op
+        self.direct = self.quiet = self.plain = None
+        self.silent = False
+        if op == p.TEXT:
+            self.straight = not self.fresh and not self.spec and self.phase == 1 and self.trace is None
+            self.guard, self.special, self.edge = state.guard, state.special, state.edge
+            self.event = None if state.sink == p.DROP else Content if state.sink == p.CONTENT else Reasoning
+            return
+        self.straight = False
+        if op == p.ALT or op == p.WS:
+            return
+        spec = self.spec
+        if self.trace is not None or (spec and spec[0].kind == DRAFT):
+            return
+        if op == p.FIELD:
+            if self.buf and not self.strict:
+                self.quiet = state.full
+            return
+        call = self.call
+        if call is None:
+            return
+        if op == p.TYPED:
+            if call.announced and not spec:
+                self.plain = state.full
+                self.straight = self.phase == STRING_PHASE
+                if self.phase == COLLECT_PHASE and not self.buf:
+                    self.quiet = state.full
+        elif self.scanner is not None:
+            self.set_direct(self.scanner, call.announced)
+
+    def set_direct(self, scanner: Scanner, announced: bool) -> None:
+        """Let the open value's scanner take the next delta."""
+        self.quiet = scanner.quiet
+        if not announced:
+            if self.state.op == p.ENVELOPE and self.spec:
+                self.direct = scanner
+                self.silent = True
+        elif not self.spec:
+            direct = scanner.direct()
+            if direct is not None:
+                self.direct = direct
+                self.quiet = direct.quiet
+                self.plain = direct.string_stop
+                self.straight = direct.in_string
+
+    def telling(self, scanner: Scanner) -> bool:
+        """Whether the scanner of a call that is not announced has become certain of it."""
+        return isinstance(scanner, EnvelopeScanner) and scanner.announced
+
+    def keep(self, delta: str) -> list[Event]:
+        """Take in ``delta``, which decides nothing."""
+        if self.state.op == p.TYPED and self.collected is not None:
+            self.collected.append(delta)
+            self.base += len(delta)
+            self.prev = delta
+        else:
+            self.buf += delta
+        return []
 
     # ---- text and choices ---------------------------------------------------------------------------------
 
@@ -225,6 +359,8 @@ class Session(Values):
             which = marks.which
             self.wait = True
             if which < 0:
+                if i < n:
+                    self.may_go_on(marks.markers, buf[i:n])
                 break
             arm = self.pick(state.cases[which], buf, i, n, eof)
             if arm is not None:
@@ -287,6 +423,8 @@ class Session(Values):
                 return self.take(arm, state, pos, i)
             if (not eof or state.default is None) and state.partial(buf, pos, n) is not None:
                 self.wait = True
+                if pos < n:
+                    self.may_go_on(state.texts, buf[pos:n].lstrip(WHITE))
                 return pos
         return self.otherwise(state, pos, eof)
 
@@ -362,7 +500,7 @@ class Session(Values):
             if eof and text and state.chars is not None and state.chars(buf, i - 1, i).end() < i:
                 self.regs[node.register] = unquote(text) if node.quoted else text
             return pos
-        if arm.target.op != p.END:
+        if not arm.stops:
             self.regs[node.register] = unquote(text) if node.quoted else text
         if self.trace is not None:
             self.trace.append((self.base + pos, self.base + i, f"{state.rule}.{node.register}", "skip"))
@@ -429,6 +567,7 @@ class Session(Values):
     def forget(self) -> None:
         """Keep the state, forget what was read to get there: the output begins here."""
         self.base = 0
+        self.prev = "\n"
         self.said = 0
         self.join = False
         self.next_index = 0
@@ -441,7 +580,8 @@ class Session(Values):
 
     def copy(self) -> Session:
         """An independent session in the same state."""
-        new = copy.copy(self)
+        new = Session.__new__(Session)
+        new.__dict__.update(self.__dict__)
         for name in ("out", "log", "held", "controls", "tail"):
             setattr(new, name, list(getattr(self, name)))
         new.sink = new.log if self.sink is self.log else new.out
@@ -449,13 +589,13 @@ class Session(Values):
         new.regs = dict(self.regs)
         new.call = self.call.copy() if self.call is not None else None
         new.scanner = self.scanner.copy() if self.scanner is not None else None
-        new.plain = new.plain_test()
+        new.set_path()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
         fields = dict(self.__dict__)
         fields["state"] = self.state.index
-        fields["plain"] = fields["sink"] = None
+        fields["plain"] = fields["sink"] = fields["direct"] = fields["quiet"] = fields["special"] = None
         fields["program"] = (self.program.grammar, self.program.tokens)
         return fields
 
@@ -468,4 +608,4 @@ class Session(Values):
         for save in self.spec:
             save.bind(self.program)
         self.sink = self.log if self.spec else self.out
-        self.plain = self.plain_test()
+        self.set_path()

@@ -24,7 +24,7 @@ class Save:
 
     __slots__ = (
         "behind", "behind_log", "call", "draft_phase", "fallback", "fresh", "join", "kind", "log", "next_index",
-        "node", "origin", "regs", "said", "start",
+        "node", "origin", "regs", "said", "start", "until",
     )  # fmt: skip
 
     def __init__(self, kind: int, node: Any, start: int, origin: State) -> None:
@@ -45,11 +45,8 @@ class Save:
         #: DRAFT, phase 2: where the closer began, and the log's length there.
         self.behind = 0
         self.behind_log = 0
-
-    @property
-    def until(self) -> str:
-        """What makes the attempt certain."""
-        return str(getattr(self.node, "until", "announced"))
+        #: What makes the attempt certain.
+        self.until: str = getattr(node, "until", "announced")
 
     @property
     def word(self) -> bool:

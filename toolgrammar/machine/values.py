@@ -19,7 +19,7 @@ from toolgrammar.schema import ToolTable, quote
 # Phases of a raw value.
 _TRIM: Final = 1
 STRING_PHASE: Final = 2
-_COLLECT: Final = 3
+COLLECT_PHASE: Final = 3
 
 
 class StringKeys:
@@ -40,6 +40,10 @@ class Values(Reading):
 
     def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool, start: State) -> None:
         super().__init__(program, tools, repair, strict, start)
+        #: How far the scanner in ``direct`` read the buffer that is to be read now; -1: nothing of it.
+        self.scanned = -1
+        #: The scanner that can take the next delta by itself.
+        self.direct: Scanner | None = None
         #: The pieces of a raw value that cannot be given out before it is closed; None for a string.
         self.collected: list[str] | None = None
         self.encode: Any = None
@@ -53,13 +57,19 @@ class Values(Reading):
             self.scanner = self.new_scanner(state)
         scanner = self.scanner
         assert scanner is not None
-        end = scanner.scan(buf, pos, n, eof)
+        if self.scanned < 0:
+            end = scanner.scan(buf, pos, n, eof)
+        else:  # its inner scanner was asked directly
+            end, self.scanned = self.scanned, -1
+            if self.direct is not scanner and isinstance(scanner, EnvelopeScanner):
+                end = scanner.resume(buf, end, n, eof)
         if self.trace is not None and end > pos:
             self.trace.append((self.base + pos, self.base + end, state.rule, "emit"))
-        if isinstance(scanner, EnvelopeScanner):
-            self.envelope_progress(scanner, end)
-        elif isinstance(scanner, PythonArguments) and scanner.confirmed and scanner.status != FLAW:
-            self.announce(self.base + end)
+        call = self.call
+        if call is None or not call.announced:
+            self.progress(scanner, end)
+        elif scanner.status == DONE and state.op == p.ENVELOPE:
+            self.progress(scanner, end)  # an id may have come last
         if scanner.text:
             self.arguments(scanner.text, self.base + pos, self.base + end)
         if scanner.notes:
@@ -80,13 +90,17 @@ class Values(Reading):
             self.wait = True
         return end
 
-    def envelope_progress(self, scanner: EnvelopeScanner, end: int) -> None:
-        """Tell the name and id of a call object as soon as they are certain."""
-        if scanner.name:
-            self.regs["name"] = scanner.name
-        if scanner.id:
-            self.regs["id"] = scanner.id
-        if scanner.announced and (self.call is None or not self.call.announced):
+    def progress(self, scanner: Scanner, end: int) -> None:
+        """Tell the name and id of a call, and announce it, as soon as the scanner is certain."""
+        if isinstance(scanner, EnvelopeScanner):
+            if scanner.name:
+                self.regs["name"] = scanner.name
+            if scanner.id:
+                self.regs["id"] = scanner.id
+            certain = scanner.announced
+        else:
+            certain = isinstance(scanner, PythonArguments) and scanner.confirmed and scanner.status != FLAW
+        if certain and (self.call is None or not self.call.announced):
             self.announce(self.base + end)
 
     def new_scanner(self, state: State) -> Scanner:
@@ -120,35 +134,39 @@ class Values(Reading):
                 return pos
             if buf.startswith(node.trim, pos):
                 pos += len(node.trim)
-            self.phase = STRING_PHASE if self.collected is None else _COLLECT
-        arm, i = self.value_end(state, buf, pos, n, eof)
-        trim = len(node.trim)
+            self.phase = STRING_PHASE if self.collected is None else COLLECT_PHASE
+        marks = state.marks
+        assert marks is not None
+        i = marks.find(buf, pos, n, eof)
+        which = marks.which
+        arm: Arm | None = None
+        self.wait = True
+        if which >= 0:
+            arm, i = self.value_end(state, buf, i, which, n, eof)
+        elif i < n:
+            self.may_go_on(marks.markers, buf[i:n])
+        trim = node.trim
         j = i
-        if trim and i - trim >= pos and buf.startswith(node.trim, i - trim):
-            j = i - trim
+        if trim and i > pos and buf.startswith(trim, i - len(trim)) and i - len(trim) >= pos:
+            j = i - len(trim)
         elif arm is not None and not arm.consume and j > pos and buf[j - 1] == "\n":
             j -= 1  # the line feed that makes the line start goes with the tag
         if j > pos:
             self.value_text(buf[pos:j], pos, j)
         if arm is None:
             return j
-        if arm.target.op != p.END:
+        if not arm.stops:
             self.close_value(i)
         return self.take(arm, state, j, i)
 
-    def value_end(self, state: State, buf: str, pos: int, n: int, eof: bool) -> tuple[Arm | None, int]:
-        """The marker that ends the raw value, and where; without one, up to where the text is safe."""
+    def value_end(self, state: State, buf: str, i: int, which: int, n: int, eof: bool) -> tuple[Arm | None, int]:
+        """Beginning with the marker ``which`` at ``i``: the first that ends the raw value, and where; without
+        one, up to where the text is safe."""
         marks = state.marks
         assert marks is not None
-        at = pos
         while True:
-            i = marks.find(buf, at, n, eof)
-            which = marks.which
-            self.wait = True
-            if which < 0:
-                return None, i
             arm = self.pick(state.cases[which], buf, i, n, eof)
-            if arm is not None and arm.target.op == p.END:
+            if arm is not None and arm.stops:
                 # An end-of-turn token in a raw value is data if text follows it.
                 after = i + len(arm.text)
                 if after + run_length(buf, after, n, WHITE) < n:
@@ -161,7 +179,13 @@ class Values(Reading):
             if eof and self.unconfirmed(state, which, buf, i, n):
                 self.wait = True
                 return None, i
-            at = i + 1
+            i = marks.find(buf, i + 1, n, eof)
+            which = marks.which
+            if which < 0:
+                self.wait = True
+                if i < n:
+                    self.may_go_on(marks.markers, buf[i:n])
+                return None, i
 
     def unconfirmed(self, state: State, which: int, buf: str, i: int, n: int) -> bool:
         """At the end of the stream: a closer of which nobody knows any more whether it was one."""
@@ -181,7 +205,7 @@ class Values(Reading):
         string = kind == "true" if kind else plan.only_string
         self.collected = None if string else []
         self.encode = plan.encode_json if kind else plan.encode
-        self.phase = _TRIM if node.trim else STRING_PHASE if string else _COLLECT
+        self.phase = _TRIM if node.trim else STRING_PHASE if string else COLLECT_PHASE
         self.begin_member(key, '"' if string else "", self.base + pos)
 
     def value_text(self, text: str, pos: int, end: int) -> None:
@@ -227,6 +251,6 @@ class Values(Reading):
             self.state, self.phase = state.next, 0
             return i
         arm = state.cases[which][0]
-        if arm.target.op == p.END:
+        if arm.stops:
             self.end_call("complete", at)
         return self.take(arm, state, i, i)

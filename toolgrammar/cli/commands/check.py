@@ -48,13 +48,19 @@ toolgrammar check --grammar mine.tg my-cases.jsonl
 )
 @options.option(
     "--cuts",
+    metavar="N",
     type=click.IntRange(0),
     default=8,
     group="How to feed them",
     help="Random cuts per case, beside the other ways.  [default: 8]",
 )
 @options.option(
-    "--seed", type=int, default=0, group="How to feed them", help="Seed of the random cuts.  [default: 0]"
+    "--seed",
+    metavar="N",
+    type=int,
+    default=0,
+    group="How to feed them",
+    help="Seed of the random cuts.  [default: 0]",
 )
 @options.option(
     "-v",
@@ -63,9 +69,7 @@ toolgrammar check --grammar mine.tg my-cases.jsonl
     group=options.OUTPUT_GROUP,
     help="Show what was expected and what came, for every failing case.",
 )
-@options.option(
-    "--no-progress", is_flag=True, group=options.OUTPUT_GROUP, help="No progress bar on long input."
-)
+@options.progress_option
 @options.json_option
 @options.quiet_option
 @options.colour_option

@@ -71,9 +71,7 @@ def command(
     strict: bool,
     kind: str,
     field: str | None,
-    tokenizer: str | None,
     chunk: options.Cut,
-    no_progress: bool,
     at: int | None,
     call_index: int | None,
     only_held: bool,
@@ -95,7 +93,6 @@ def command(
         prompt=prompt,
         repair=not no_repair,
         strict=strict,
-        tokenizer=tokenizer,
     )
     with Sink(output) as sink:
         pretty = (shape or ("pretty" if sink.is_terminal else "jsonl")) == "pretty"
@@ -103,7 +100,7 @@ def command(
         for number, record in enumerate(Inputs(files, kind, field, console)):
             try:
                 parser = parsers.make(record)
-                pieces = list(pieces_of(record, chunk, parsers.tokenizer))
+                pieces = list(pieces_of(record, chunk, None))
                 if timeline:
                     lines = _timeline(record, parser, pieces, pretty, paint)
                 else:
@@ -189,7 +186,7 @@ def _table(found: Sequence[Any], chunks: bool, paint: Paint) -> Iterator[str]:
         if each.held:
             steps = ", ".join(f"{count} after chunk {chunk}" for chunk, count in each.held[:4])
             more = f", and {len(each.held) - 4} more" if len(each.held) > 4 else ""
-            yield paint("warn", f"{'':{len(cells[0])}}  held: {steps}{more}; decided in chunk {each.chunk}")
+            yield paint("warn", f"{'':{widths[0]}}  held: {steps}{more}; decided in chunk {each.chunk}")
 
 
 def _timeline(record: Record, parser: Any, pieces: Sequence[Any], pretty: bool, paint: Paint) -> list[str]:
@@ -204,8 +201,8 @@ def _timeline(record: Record, parser: Any, pieces: Sequence[Any], pretty: bool, 
         held = parser.held if piece is not None else 0
         shown = [event_json(event, seq) for seq, event in enumerate(events)]
         if not pretty:
-            fed = {"text": piece} if isinstance(piece, str) else {"token_ids": piece}
-            line = {"v": 1, "chunk": number, **(fed if piece is not None else {"end": True}), "held": held}
+            fed = {"text": piece} if piece is not None else {"end": True}
+            line = {"v": 1, "chunk": number, **fed, "held": held}
             lines.append(dumps({**line, "events": shown, "record": record_json(record)}))
             continue
         fed_text = "end" if piece is None else clip(one_line(str(piece)), 40)

@@ -34,6 +34,8 @@ toolgrammar parse --grammar mine.tg --chunk random:7 captured.txt
 @options.files
 @options.parser_options
 @options.input_options
+@options.tokenizer_option
+@options.progress_option
 @options.option(
     "--format",
     "-f",
@@ -148,7 +150,7 @@ class _Lines:
 
     def write(self, record: Record, message: Message) -> None:
         """Write a finished message."""
-        self.sink.line(dumps(message_json(message, record)))
+        self.sink.line(dumps(message_json(message, record)), flush=record.live)
 
     def remark(self, record: Record, message: Message) -> None:
         """Findings also go to stderr: a shape may have no place for them."""
@@ -179,7 +181,7 @@ class _Adapted(_Lines):
         from toolgrammar.adapters import anthropic, openai
 
         adapter = openai if self._shape == "openai" else anthropic
-        self.sink.line(dumps(adapter.message(message)))
+        self.sink.line(dumps(adapter.message(message)), flush=record.live)
 
     def remark(self, record: Record, message: Message) -> None:
         for call in message.calls:
@@ -195,16 +197,16 @@ class _Events(_Lines):
     def record(self, record: Record, parser: Any, pieces: Iterable[Any]) -> Message:
         seq = itertools.count()
         for piece in pieces:
-            self._write(parser.feed(piece), seq)
-        self._write(parser.finish(record.finish), seq)
+            self._write(parser.feed(piece), seq, record.live)
+        self._write(parser.finish(record.finish), seq, record.live)
         message: Message = parser.message()
-        self.sink.line(dumps(end_json(record, message, next(seq))), flush=record.line is None)
+        self.sink.line(dumps(end_json(record, message, next(seq))), flush=record.live)
         return message
 
-    def _write(self, events: list[Event], seq: Iterator[int]) -> None:
+    def _write(self, events: list[Event], seq: Iterator[int], flush: bool) -> None:
         if events:
             lines = "".join(dumps(event_json(event, next(seq))) + "\n" for event in events)
-            self.sink.write(lines, flush=True)
+            self.sink.write(lines, flush)
 
 
 class _Pretty(_Lines):
@@ -253,7 +255,8 @@ class _Pretty(_Lines):
 
     def end(self) -> None:
         if self._records > 1:
-            self.console.note(f"{self._records} records, {self._calls} calls")
+            calls = "1 call" if self._calls == 1 else f"{self._calls} calls"
+            self.console.note(f"{self._records} records, {calls}")
 
 
 def _printer(shape: str, sink: Sink, console: Console) -> _Lines:

@@ -1,0 +1,96 @@
+"""What the renderer has written so far: an immutable state, and the text made of it at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from toolgrammar import combinators as c
+from toolgrammar.readings.first import Chain
+from toolgrammar.readings.headers import Slot
+
+TokenKind: TypeAlias = Literal["mark", "control", "white", "slot", "field", "text", "value"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the text. ``white`` with text None is settled when both its sides are known."""
+
+    kind: TokenKind
+    text: str | None
+    before: Token | None
+    #: slot: its number. white: the characters it may be made of.
+    slot: int = -1
+    chars: str = ""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A place on the way through the grammar, and everything written up to it."""
+
+    chain: Chain | None
+    #: Parts said, and members written of the call being made.
+    part: int = 0
+    members: int = 0
+    in_call: bool = False
+    id_said: bool = False
+    regs: tuple[tuple[str, str], ...] = ()
+    #: Fields whose text is not certain yet, by number; which one each register is.
+    slots: tuple[Slot, ...] = ()
+    slot_of: tuple[tuple[str, int], ...] = ()
+    #: The next token must begin with one of these; () is no matter.
+    need: tuple[str, ...] = ()
+    #: Markers that would have been read here, had they been written.
+    skipped: frozenset[str] = frozenset()
+    said: frozenset[str] = frozenset()
+    #: A header stands between the last part and here.
+    headed: bool = False
+    last: Token | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        """What the rest of the way depends on."""
+        return (
+            id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs, self.slot_of,
+            tuple(slot.text for slot in self.slots), self.need, self.headed, self.last is None,
+        )  # fmt: skip
+
+    def reg(self, name: str) -> str | None:
+        """The text of a register."""
+        return dict(self.regs).get(name)
+
+
+def put_together(paper: Paper) -> str:
+    """The text that was written."""
+    tokens: list[Token] = []
+    token = paper.last
+    while token is not None:
+        tokens.append(token)
+        token = token.before
+    tokens.reverse()
+    while tokens and tokens[-1].kind == "white" and tokens[-1].text is None:
+        tokens.pop()
+    out: list[str] = []
+    for place, token in enumerate(tokens):
+        if token.kind == "slot":
+            out.append(paper.slots[token.slot].text)
+        elif token.text is not None:
+            out.append(token.text)
+        elif place and place + 1 < len(tokens):
+            out.append(between(tokens[place - 1], tokens[place + 1], token.chars))
+    return "".join(out)
+
+
+def between(left: Token, right: Token, chars: str) -> str:
+    """The white space a template writes between two tokens."""
+    if left.text in (",", ";") and " " in chars:
+        return " "
+    if "control" in (left.kind, right.kind) or right.kind in ("slot", "field", "text") or "\n" not in chars:
+        return ""
+    tag = left.kind == "mark" and (left.text or "").endswith((">", "```", "```json"))
+    fence = right.kind == "mark" and (right.text or "").startswith(("<", "```"))
+    return "\n" if tag or fence else ""
+
+
+def white_token(node: c.Ws, text: str | None, before: Token | None) -> Token:
+    """A token for framing white space."""
+    return Token("white", text, before, chars=node.exact or node.chars)

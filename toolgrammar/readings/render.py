@@ -1,0 +1,109 @@
+"""Calls to text: the grammar read backwards.
+
+    >>> render_calls(registry.load("hermes"), [("weld", {"n": 2})], content="Now.")
+    'Now.\\n<tool_call>\\n{"name": "weld", "arguments": {"n": 2}}\\n</tool_call>'
+
+The renderer looks for a way through the grammar on which the wanted parts come up in order, and writes what
+stands on it. Where the grammar leaves a choice, the style decides; the canonical one takes
+
+* the first spelling, the first arm, and arms that begin with ``&(...)`` last: they say that something is missing;
+* ``x?`` only if ``x`` is needed, while ``(x | ())`` writes it;
+* ``x*`` as long as it helps, but not a repeat of what stands before it, as in ``x (ws x)*``;
+* a header in front of text whose stretches are messages (``@join``);
+* ``Ws.canonical``; else line feeds for ``nl``, the exact string for ``gap``, one line feed next to a tag or a
+  fence, a blank behind a comma, nothing elsewhere and nothing at the ends of the turn.
+
+Guarantee: the text reads back as the parts given, unless a *word-like* format takes what is said for a call
+(a whole JSON call in the content of llama3-json). What cannot be written raises ``RenderError``. Each pair of
+place in the grammar and parts left is tried once, so the time is bounded by grammar times parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from toolgrammar.combinators import Grammar
+from toolgrammar.errors import ToolgrammarError
+from toolgrammar.readings.paper import Paper, put_together
+from toolgrammar.readings.style import Canonical, Style
+from toolgrammar.readings.turns import Called, Part, parts_of
+from toolgrammar.readings.walk import Walker
+from toolgrammar.schema import ToolTable
+
+#: Places tried before the search is given up.
+_LIMIT = 100_000
+
+
+class RenderError(ToolgrammarError):
+    """The format cannot say this. The message names the part and why."""
+
+
+def render_calls(
+    grammar: Grammar,
+    calls: Iterable[Sequence[Any] | Called],
+    tools: Sequence[Any] | ToolTable | None = None,
+    *,
+    content: str | None = None,
+    reasoning: str | None = None,
+    start: str = "content",
+    style: Style = Canonical,
+) -> str:
+    """The turn that thinks ``reasoning``, says ``content`` and makes ``calls``, as the model would write it.
+
+    ``calls`` are ``(name, arguments)`` or ``(name, arguments, id)``; an id goes unsaid where the format carries
+    none. ``start``: what the prompt left open. Raises ``RenderError``.
+    """
+    return render(grammar, parts_of(calls, content, reasoning), tools, start=start, style=style)
+
+
+def render(
+    grammar: Grammar,
+    parts: Sequence[Part],
+    tools: Sequence[Any] | ToolTable | None = None,
+    *,
+    start: str = "content",
+    style: Style = Canonical,
+) -> str:
+    """The same for any order of parts. Raises ``RenderError``."""
+    if start not in grammar.starts:
+        raise RenderError(f"{grammar.name}: generation cannot start in {start!r}; it can in {', '.join(grammar.starts)}")
+    table = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
+    walker = Walker(grammar, parts, table, style)
+    for ids in (True, False):
+        walker.ids = ids and any(isinstance(part, Called) and part.id is not None for part in parts)
+        if not ids and not any(isinstance(part, Called) and part.id is not None for part in parts):
+            break
+        found = _search(walker, start)
+        if found is not None:
+            text = put_together(found)
+            return _without_anchor(grammar, text) if start == "content" else text
+        if not walker.ids:
+            break
+    raise RenderError(f"{grammar.name}: {walker.trouble()}")
+
+
+def _search(walker: Walker, start: str) -> Paper | None:
+    """Depth first, most wanted way first, no place twice."""
+    waiting = [walker.begin(start)]
+    seen = set()
+    while waiting and len(seen) < _LIMIT:
+        paper = waiting.pop()
+        key = paper.key()
+        if key in seen:
+            continue
+        seen.add(key)
+        if paper.chain is None:
+            if walker.done(paper):
+                return paper
+            continue
+        waiting.extend(reversed(walker.step(paper)))
+    return None
+
+
+def _without_anchor(grammar: Grammar, text: str) -> str:
+    """``text`` less what the prompt has already said of it."""
+    for anchor in grammar.anchors:
+        if anchor and text.startswith(anchor):
+            return text[len(anchor) :]
+    return text

@@ -1,0 +1,63 @@
+"""A turn as data: what was thought, said and called, in order. What the renderer writes and the oracle reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from toolgrammar.combinators import Grammar
+
+Sink: TypeAlias = Literal["content", "reasoning"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A stretch of reasoning or content."""
+
+    sink: Sink
+    text: str
+
+
+@dataclass(frozen=True)
+class Called:
+    """A complete call. ``id``: the one on the wire, None if there is none, or whatever the writer makes."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str | None = None
+
+
+Part: TypeAlias = Said | Called
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a whole, valid turn comes to: the part of a ``Message`` that its text decides."""
+
+    reasoning: str | None = None
+    content: str | None = None
+    calls: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
+
+
+def fold(grammar: Grammar, parts: Iterable[Part]) -> Turn:
+    """The turn that ``parts`` make up: stretches of a joined sink with a line feed between, others as they are."""
+    texts: dict[Sink, list[str]] = {"reasoning": [], "content": []}
+    calls: list[tuple[str, dict[str, Any], str | None]] = []
+    for part in parts:
+        if isinstance(part, Said):
+            texts[part.sink].append(part.text)
+        else:
+            calls.append((part.name, dict(part.arguments), part.id))
+    said = {sink: ("\n" if sink in grammar.joined else "").join(each) for sink, each in texts.items()}
+    return Turn(said["reasoning"] or None, said["content"] or None, calls)
+
+
+def parts_of(
+    calls: Iterable[Sequence[Any] | Called], content: str | None = None, reasoning: str | None = None
+) -> list[Part]:
+    """The parts of an ordinary turn: reasoning, content, then calls ``(name, arguments[, id])``."""
+    said: list[Part] = [Said("reasoning", reasoning)] if reasoning else []
+    if content:
+        said.append(Said("content", content))
+    return said + [each if isinstance(each, Called) else Called(*each) for each in calls]
