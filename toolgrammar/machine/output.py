@@ -44,7 +44,10 @@ class Output:
         self.call: CallState | None = None
         self.next_index = 0
         self.unfinished = False
-        self.trace: list[tuple[int, int, str, str]] | None = None
+        #: What took which characters, as (start, end, rule, action, chunk); None: nobody asks.
+        self.trace: list[tuple[int, int, str, str, int]] | None = None
+        self.chunk = 0
+        self.releasing = False
 
     # ---- text ---------------------------------------------------------------------------------------------
 
@@ -74,7 +77,7 @@ class Output:
         sink = state.sink
         end = at + len(text)
         if self.trace is not None:
-            self.trace.append((at, end, state.rule, "emit"))
+            self.log_span(at, end, state.rule, "release" if self.releasing else "emit")
         if sink == p.DROP:
             return
         self.said |= 1 << sink
@@ -82,6 +85,14 @@ class Output:
             text = "\n" + text
             self.join = False
         self.sink.append(Content(text, at, end) if sink == p.CONTENT else Reasoning(text, at, end))
+
+    def log_span(self, start: int, end: int, rule: str, action: str) -> None:
+        """Add to the trace, in place of what it says of these characters."""
+        assert self.trace is not None
+        if start < end:
+            while self.trace and self.trace[-1][0] >= start:
+                self.trace.pop()
+            self.trace.append((start, end, rule, action, self.chunk))
 
     def note(self, code: str, start: int, end: int, detail: str = "") -> None:
         """Add a diagnostic."""

@@ -135,7 +135,7 @@ class Reading(Output):
         self.phase = 0
         self.state = arm.target
         if self.trace is not None and end > j:
-            self.trace.append((at, self.base + end, arm.rule, "skip"))
+            self.log_span(at, self.base + end, arm.rule, "skip")
         if self.spec and arm.consume:
             self.mark_control(arm, self.base + i, self.base + end)
         return end
@@ -227,13 +227,15 @@ class Reading(Output):
         if code:
             self.note(code, save.start, fail)
         at = save.start
+        self.releasing = True
         for start, end in (*controls, (fail, fail)):
             if at < start <= fail:
                 self.say(target, raw[at - save.start : start - save.start], at)
             at = max(at, end)
+            if self.trace is not None:
+                self.log_span(start, end, target.rule, "skip")
+        self.releasing = False
         fail = max(fail, at)
-        if self.trace is not None:
-            self.trace.append((save.start, fail, target.rule, "release"))
         self.move(fail, raw[fail - save.start :], raw[: fail - save.start])
         return 0
 
@@ -302,7 +304,12 @@ class Reading(Output):
         del self.log[save.log :]
         fresh, join = self.fresh, self.join
         self.fresh, self.join = save.fresh, save.join
+        later_trace = [span for span in self.trace or () if span[0] >= save.behind]
+        self.releasing = True
         self.say(save.origin, self.raw(save.start, save.behind), save.start)
+        self.releasing = False
+        if self.trace is not None:
+            self.trace += later_trace
         self.fresh, self.join = fresh, join
         self.log += [_renumbered(event, drafts) for event in later]
         if self.call is not None:

@@ -457,7 +457,7 @@ class Session(Values):
                 self.ws_start = at
             self.ws_end = self.base + end
             if self.trace is not None:
-                self.trace.append((at, self.base + end, state.rule, "skip"))
+                self.log_span(at, self.base + end, state.rule, "skip")
             self.phase = 1
         if end == n and not node.exact and (not eof or state.open):
             self.wait = True
@@ -503,7 +503,7 @@ class Session(Values):
         if not arm.stops:
             self.regs[node.register] = unquote(text) if node.quoted else text
         if self.trace is not None:
-            self.trace.append((self.base + pos, self.base + i, f"{state.rule}.{node.register}", "skip"))
+            self.log_span(self.base + pos, self.base + i, f"{state.rule}.{node.register}", "skip")
         return self.take(arm, state, i, i)
 
     def class_field(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
@@ -582,6 +582,7 @@ class Session(Values):
         """An independent session in the same state."""
         new = Session.__new__(Session)
         new.__dict__.update(self.__dict__)
+        new.trace = None if self.trace is None else self.trace[:]
         for name in ("out", "log", "held", "controls", "tail"):
             setattr(new, name, list(getattr(self, name)))
         new.sink = new.log if self.sink is self.log else new.out

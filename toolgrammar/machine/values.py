@@ -64,7 +64,7 @@ class Values(Reading):
             if self.direct is not scanner and isinstance(scanner, EnvelopeScanner):
                 end = scanner.resume(buf, end, n, eof)
         if self.trace is not None and end > pos:
-            self.trace.append((self.base + pos, self.base + end, state.rule, "emit"))
+            self.log_span(self.base + pos, self.base + end, state.rule, "emit")
         call = self.call
         if call is None or not call.announced:
             self.progress(scanner, end)
@@ -133,6 +133,8 @@ class Values(Reading):
                 self.wait = True
                 return pos
             if buf.startswith(node.trim, pos):
+                if self.trace is not None:
+                    self.log_span(self.base + pos, self.base + pos + len(node.trim), state.rule, "skip")
                 pos += len(node.trim)
             self.phase = STRING_PHASE if self.collected is None else COLLECT_PHASE
         marks = state.marks
@@ -211,7 +213,7 @@ class Values(Reading):
     def value_text(self, text: str, pos: int, end: int) -> None:
         """A piece of the value."""
         if self.trace is not None:
-            self.trace.append((self.base + pos, self.base + end, self.state.rule, "emit"))
+            self.log_span(self.base + pos, self.base + end, self.state.rule, "emit")
         if self.collected is None:
             self.arguments(quote(text)[1:-1], self.base + pos, self.base + end)
         else:
