@@ -7,21 +7,42 @@ it, ``readings`` are its other uses; ``parser`` is the face, ``events`` and ``me
 
 from toolgrammar.errors import (
     GrammarError as GrammarError,
+)
+from toolgrammar.errors import (
     ToolgrammarError as ToolgrammarError,
+)
+from toolgrammar.errors import (
     ToolsError as ToolsError,
+)
+from toolgrammar.errors import (
     UnknownModelError as UnknownModelError,
 )
 from toolgrammar.events import (
     CallArguments as CallArguments,
+)
+from toolgrammar.events import (
     CallEnd as CallEnd,
+)
+from toolgrammar.events import (
     CallStart as CallStart,
+)
+from toolgrammar.events import (
     Content as Content,
+)
+from toolgrammar.events import (
     Diagnostic as Diagnostic,
+)
+from toolgrammar.events import (
     Event as Event,
+)
+from toolgrammar.events import (
     Reasoning as Reasoning,
 )
-from toolgrammar.message import Call as Call, Message as Message
-from toolgrammar.parser import Parser as Parser, aparse as aparse, parse as parse
+from toolgrammar.message import Call as Call
+from toolgrammar.message import Message as Message
+from toolgrammar.parser import Parser as Parser
+from toolgrammar.parser import aparse as aparse
+from toolgrammar.parser import parse as parse
 
 __all__ = [
     "Call",

@@ -20,7 +20,7 @@ Nodes by theme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, Union
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -236,10 +236,10 @@ class Draft(_Node, frozen=True, tag=True):
     closer: Node
 
 
-Node: TypeAlias = Union[
-    Lit, Ws, Text, Field, Peek, Json, Envelope, Typed, PyArgs, Quoted, Verbatim,
-    Seq, Alt, Many, Opt, Ref, Choose, Let, Call, Section, Attempt, Draft,
-]  # fmt: skip
+Node: TypeAlias = (
+    Lit | Ws | Text | Field | Peek | Json | Envelope | Typed | PyArgs | Quoted | Verbatim
+    | Seq | Alt | Many | Opt | Ref | Choose | Let | Call | Section | Attempt | Draft
+)  # fmt: skip
 
 
 class Grammar(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -173,9 +173,7 @@ class Collector:
         )
 
 
-def _tile(
-    spans: list[tuple[int, int, SpanKind]], length: int, tail_start: int
-) -> list[tuple[int, int, SpanKind]]:
+def _tile(spans: list[tuple[int, int, SpanKind]], length: int, tail_start: int) -> list[tuple[int, int, SpanKind]]:
     """Fill the gaps between ``spans`` with framing; from ``tail_start`` on (if not negative) all is tail."""
     tiled: list[tuple[int, int, SpanKind]] = []
     at = 0

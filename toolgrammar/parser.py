@@ -24,7 +24,7 @@ from toolgrammar.events import Event
 from toolgrammar.machine.cache import program_of
 from toolgrammar.machine.prompt import play_prompt
 from toolgrammar.machine.session import Session
-from toolgrammar.machine.tokens import TokenReader, Tokenizer
+from toolgrammar.machine.tokens import Tokenizer, TokenReader
 from toolgrammar.message import Collector, Message
 from toolgrammar.schema import ToolTable
 
@@ -176,7 +176,10 @@ def parse(
 
 
 async def aparse(
-    chunks: AsyncIterable[str | Sequence[int]], model: str | None = None, tools: Tools | None = None, **options: Any
+    chunks: AsyncIterable[str | Sequence[int]],
+    model: str | None = None,
+    tools: Tools | None = None,
+    **options: Any,
 ) -> Message:
     """The message of an asynchronous stream. Options as for ``Parser``."""
     parser = Parser(model, tools, **options)

@@ -201,9 +201,7 @@ def _call(name: str, want: Mapping[str, Any], call: Call) -> list[Difference]:
             got = call.arguments if call.arguments is not None else call.arguments_raw
             found.append(Difference(f"{name}.arguments", want["arguments"], got))
     elif (flaw := _text_flaw(want["arguments_text"], call.arguments_raw)) is not None:
-        found.append(
-            Difference(f"{name}.arguments_text", want["arguments_text"], call.arguments_raw, note=flaw)
-        )
+        found.append(Difference(f"{name}.arguments_text", want["arguments_text"], call.arguments_raw, note=flaw))
     if "id" in want and want["id"] != call.id:
         found.append(Difference(f"{name}.id", want["id"], call.id))
     return found
@@ -276,9 +274,7 @@ def _agrees(events: Sequence[Event], message: Message) -> list[Difference]:
             pieces[event.index] += event.delta
     for call, text in zip(message.calls, pieces, strict=True):
         if call.arguments_raw != text:
-            found.append(
-                Difference(f"joined arguments events of call {call.index}", call.arguments_raw, text)
-            )
+            found.append(Difference(f"joined arguments events of call {call.index}", call.arguments_raw, text))
     return found
 
 

@@ -57,8 +57,8 @@ def check_class(pattern: str, rule: str) -> None:
 
 def check_pattern(pattern: str, rule: str) -> None:
     """A choose pattern is valid and has no repeat inside a repeat, the source of exponential back-tracking."""
-    for op, argument in _parse(pattern, rule):
-        _check_repeats(op, argument, False, pattern, rule)
+    for item in _parse(pattern, rule):
+        _check_repeats(item, False, pattern, rule)
 
 
 def _parse(pattern: str, rule: str) -> Any:
@@ -68,8 +68,8 @@ def _parse(pattern: str, rule: str) -> Any:
         raise BadPatternError(f"/{pattern}/ is not a regular expression: {error}", rule=rule) from None
 
 
-def _check_repeats(op: Any, argument: Any, inside: bool, pattern: str, rule: str) -> None:
-    name = str(op)
+def _check_repeats(item: Any, inside: bool, pattern: str, rule: str) -> None:
+    name, argument = str(item[0]), item[1]
     if name in ("MAX_REPEAT", "MIN_REPEAT"):
         _, most, body = argument
         unbounded = int(most) > 64
@@ -79,14 +79,14 @@ def _check_repeats(op: Any, argument: Any, inside: bool, pattern: str, rule: str
                 hint="use one repeat of a character class",
             )  # fmt: skip
         for inner in body:
-            _check_repeats(*inner, inside or unbounded, pattern, rule)
+            _check_repeats(inner, inside or unbounded, pattern, rule)
     elif name == "SUBPATTERN":
         for inner in argument[-1]:
-            _check_repeats(*inner, inside, pattern, rule)
+            _check_repeats(inner, inside, pattern, rule)
     elif name == "BRANCH":
         for branch in argument[1]:
             for inner in branch:
-                _check_repeats(*inner, inside, pattern, rule)
+                _check_repeats(inner, inside, pattern, rule)
     elif name in ("GROUPREF", "GROUPREF_EXISTS"):
         raise BadPatternError(f"/{pattern}/ refers back to a group", rule=rule)
 

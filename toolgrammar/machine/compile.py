@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from toolgrammar import combinators as c
 from toolgrammar.errors import GrammarError, UnboundedRecursionError, UnknownRuleError
-from toolgrammar.machine import checks, program as p
+from toolgrammar.machine import checks
+from toolgrammar.machine import program as p
 from toolgrammar.machine.patterns import matchers
 from toolgrammar.machine.program import Arm, Program, State
 from toolgrammar.machine.safe_text import SafeText
@@ -93,7 +94,17 @@ class _Builder:
                 return self.literal(node, None, k, scope)
             case c.Peek(item):
                 return self.peek(item, k, scope)
-            case c.Ws() | c.Text() | c.Field() | c.Json() | c.Typed() | c.PyArgs() | c.Quoted() | c.Verbatim() | c.Let():
+            case (
+                c.Ws()
+                | c.Text()
+                | c.Field()
+                | c.Json()
+                | c.Typed()
+                | c.PyArgs()
+                | c.Quoted()
+                | c.Verbatim()
+                | c.Let()
+            ):
                 return self.leaf(node, k, scope)
             case c.Envelope():
                 return self.envelope(node, k, scope)
@@ -199,7 +210,7 @@ class _Builder:
         return max((arm.frame for arm in arms), key=len), tuple(dict.fromkeys(arm.text for arm in arms))
 
     def leaf(self, node: Any, k: State, scope: _Scope) -> State:
-        ops = {
+        ops: dict[Any, int] = {
             c.Ws: p.WS, c.Text: p.TEXT, c.Field: p.FIELD, c.Json: p.JSON, c.Typed: p.TYPED,
             c.PyArgs: p.PYARGS, c.Quoted: p.QUOTED, c.Verbatim: p.VERBATIM, c.Let: p.LET,
         }  # fmt: skip
@@ -449,7 +460,11 @@ class _Builder:
             state.full = re.compile(firsts + inside, re.S).search
         if state.op == p.TYPED:
             assert state.marks is not None
-            special = {text[0] for text in state.marks.markers} | set(state.node.trim[-1:]) | {"\n" if state.node.reopen else ""}
+            special = (
+                {text[0] for text in state.marks.markers}
+                | set(state.node.trim[-1:])
+                | {"\n" if state.node.reopen else ""}
+            )
             state.full = re.compile("[" + re.escape("".join(sorted(special))) + r'"\\\x00-\x1f]').search
 
     def breakers(self, have: list[Arm], state: State) -> list[Arm]:

@@ -171,7 +171,7 @@ class JsonObject(Scanner):
         self._held = i - cut
         state = self._state
         self.in_string = state == _STRING and cut == i and self.status == MORE
-        self.quiet = KEY_END if state == _IN_KEY or state == _COLON else WORD_END if state == _WORD else None
+        self.quiet = KEY_END if state in (_IN_KEY, _COLON) else WORD_END if state == _WORD else None
         self.text = buf[self._mark : cut]
         if self._out:
             self.text = "".join(self._out) + self.text

@@ -7,7 +7,16 @@ import re
 from typing import Any, Final
 
 from toolgrammar.diagnostics import CODES
-from toolgrammar.events import CallArguments, CallEnd, CallStart, Content, Diagnostic, Event, Reasoning, Status
+from toolgrammar.events import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    Content,
+    Diagnostic,
+    Event,
+    Reasoning,
+    Status,
+)
 from toolgrammar.machine import program as p
 from toolgrammar.machine.program import Program, State
 from toolgrammar.machine.speculation import CALL, DRAFT, CallState, Save

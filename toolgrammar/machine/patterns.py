@@ -22,9 +22,7 @@ def matchers(arms: Sequence[Arm]) -> tuple[Any, Any]:
     for arm in arms:
         frame = _frame(arm)
         longer = [
-            re.escape(other.text)
-            for other in arms
-            if other.text != arm.text and other.text.startswith(arm.text)
+            re.escape(other.text) for other in arms if other.text != arm.text and other.text.startswith(arm.text)
         ]
         guard = f"(?!{'|'.join(longer)})" if longer else ""
         wait = r"(?!\Z)" if longer else ""

@@ -48,11 +48,11 @@ DROP: Final = 2
 
 
 class Arm:
-    """A marker and where it leads. ``frame``: characters of the framing run before it; ``exact``: or that string."""
+    """A marker and where it leads. ``frame``: characters of the framing run before it, or ``exact``, a string."""
 
     __slots__ = (
-        "breaks", "closes", "consume", "control", "effects", "exact", "frame", "key_end", "least", "line_start", "peek",
-        "peek_frame", "rule", "skip", "stops", "target", "text",
+        "breaks", "closes", "consume", "control", "effects", "exact", "frame", "key_end", "least", "line_start",
+        "peek", "peek_frame", "rule", "skip", "stops", "target", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, target: State, rule: str) -> None:
@@ -93,7 +93,8 @@ class State:
 
     __slots__ = (
         "arms", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
-        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rule", "sink", "special", "strip", "texts",
+        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rule", "sink", "special",
+        "strip", "texts",
     )  # fmt: skip
 
     def __init__(self, op: int, rule: str) -> None:
@@ -141,7 +142,12 @@ class Program:
     __slots__ = ("grammar", "lost", "starts", "states", "tokens")
 
     def __init__(
-        self, grammar: Any, states: tuple[State, ...], starts: dict[str, State], lost: State, tokens: tuple[str, ...]
+        self,
+        grammar: Any,
+        states: tuple[State, ...],
+        starts: dict[str, State],
+        lost: State,
+        tokens: tuple[str, ...],
     ) -> None:
         self.grammar = grammar
         self.tokens = tokens

@@ -26,9 +26,9 @@ from toolgrammar.machine.python_literals import (
     KEY,
     MERGED,
     MORE_STATES,
+    SCALAR,
     VALUE,
     PythonLiterals,
-    SCALAR,
 )
 from toolgrammar.machine.python_strings import AFTER
 

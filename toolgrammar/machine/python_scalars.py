@@ -29,9 +29,7 @@ _CONSTANTS: Final = {
     "-0": "0",  # Python's integers have one zero
 }
 _json_number: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
-_decimal: Final = re.compile(
-    r"([+-]?)([0-9][0-9_]*)?(?:(\.)([0-9][0-9_]*)?)?([eE][+-]?[0-9][0-9_]*)?"
-).fullmatch
+_decimal: Final = re.compile(r"([+-]?)([0-9][0-9_]*)?(?:(\.)([0-9][0-9_]*)?)?([eE][+-]?[0-9][0-9_]*)?").fullmatch
 _based: Final = re.compile(r"([+-]?)0(?:[xX]([0-9a-fA-F_]+)|[oO]([0-7_]+)|[bB]([01_]+))").fullmatch
 #: ``str(int)`` refuses more than 4300 digits, so longer ones are written in pieces of 4000.
 _PIECE: Final = 4000

@@ -15,7 +15,8 @@ The text before the returned position is safe. A marker that is a proper prefix 
 at the end of the buffer and held as a partial one; the caller says with ``eof`` that nothing follows.
 
 Cost: one ``find`` for a delta or a stretch without the markers' first character, one small match where it
-stands, one search over text that is dense with it. The patterns are alternations of literals: they cannot back-track.
+stands, one search over text that is dense with it. The patterns are alternations of literals: they cannot
+back-track.
 """
 
 from __future__ import annotations

@@ -55,7 +55,10 @@ def _replaced(value: Any, table: dict[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_replaced(item, table) for item in value]
     if isinstance(value, dict):
-        return {key: item if key in ("pattern", "type", "chars") else _replaced(item, table) for key, item in value.items()}
+        return {
+            key: item if key in ("pattern", "type", "chars") else _replaced(item, table)
+            for key, item in value.items()
+        }
     return value
 
 

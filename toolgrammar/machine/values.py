@@ -191,9 +191,7 @@ class Values(Reading):
 
     def unconfirmed(self, state: State, which: int, buf: str, i: int, n: int) -> bool:
         """At the end of the stream: a closer of which nobody knows any more whether it was one."""
-        return any(
-            arm.peek and not buf[i + len(arm.text) : n].strip(WHITE) for arm in state.cases[which]
-        ) or any(
+        return any(arm.peek and not buf[i + len(arm.text) : n].strip(WHITE) for arm in state.cases[which]) or any(
             arm.peek and any(text.startswith(buf[i + len(arm.text) : n].strip(WHITE)) for text in arm.peek)
             for arm in state.cases[which]
         )

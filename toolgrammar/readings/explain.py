@@ -53,7 +53,10 @@ def explain(chunks: Iterable[str], parser: Parser) -> list[Explained]:
 
 
 def _tiled(
-    text: str, trace: list[tuple[int, int, str, str, int]], waits: list[tuple[int, int, int]], message: Message
+    text: str,
+    trace: list[tuple[int, int, str, str, int]],
+    waits: list[tuple[int, int, int]],
+    message: Message,
 ) -> list[Explained]:
     """The trace, cut at the borders of the message's spans, its gaps filled."""
     entries = sorted(trace)
@@ -62,15 +65,23 @@ def _tiled(
     span = next(spans, None)
     at = 0
     while span is not None and at < len(text):
-        entries = [entry for entry in entries if entry[1] > at] if entries and entries[0][1] <= at else entries
+        entries = (
+            [entry for entry in entries if entry[1] > at] if entries and entries[0][1] <= at else entries
+        )
         end = span[1]
-        rule, action, chunk = "", "skip" if span[2] == "framing" else "hold" if span[2] == "tail" else "emit", 0
+        rule, action, chunk = (
+            "",
+            "skip" if span[2] == "framing" else "hold" if span[2] == "tail" else "emit",
+            0,
+        )
         if entries and entries[0][0] <= at:
             end = min(end, entries[0][1])
             rule, action, chunk = entries[0][2:]
         elif entries:
             end = min(end, entries[0][0])
-        held = tuple((n, min(end, upto) - max(at, since)) for n, since, upto in waits if since < end and upto > at)
+        held = tuple(
+            (n, min(end, upto) - max(at, since)) for n, since, upto in waits if since < end and upto > at
+        )
         found.append(Explained(at, end, text[at:end], rule, action, span[2], chunk, held))  # type: ignore[arg-type]
         at = end
         if at >= span[1]:

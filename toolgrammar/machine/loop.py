@@ -1,0 +1,126 @@
+"""The loop over steps, and what must be minded around it: open drafts, and text that is held too long."""
+
+from __future__ import annotations
+
+from toolgrammar.machine import program as p
+from toolgrammar.machine.reading import TAIL_LIMIT
+from toolgrammar.machine.speculation import DRAFT, HELD_LIMIT
+from toolgrammar.machine.steps import Steps
+
+
+class Loop(Steps):
+    """Runs the machine over a buffer."""
+
+    def set_path(self) -> None:
+        """After a run: how the next delta is best read."""
+        raise NotImplementedError
+
+    def pump(self, buf: str, eof: bool) -> None:
+        """Read ``buf``, which begins at raw ``base``, as far as possible, minding an open draft."""
+        while True:
+            closer = self.closer_ahead(buf)
+            if closer is None:
+                self.run(buf, eof)
+                if not self.pause:
+                    break
+                buf = self.buf
+                continue
+            # Read up to the closer of reasoning; a candidate that is still open there is broken by it.
+            rest = buf[max(closer - self.base, 0) :]
+            if closer > self.base:
+                self.run(buf[: closer - self.base], False)
+                rest = self.buf + rest
+            self.buf = rest
+            self.held_from = 0
+            if self.drafting():
+                self.take_back(self.spec[0], closer)
+                self.moved = False
+            buf = self.buf
+        if self.spec:
+            self.guard_held()
+
+    def guard_held(self) -> None:
+        """After a run that left something held: a draft reads on, and what grew over the limit is released."""
+        if self.pause:
+            self.pause = False
+            self.pump(self.buf, False)
+        elif self.base - self.spec[0].start > HELD_LIMIT:
+            self.ws_end = -1
+            self.take_back(self.spec[0], self.base, "W211")
+            self.moved = False
+
+    def drafting(self) -> bool:
+        """Whether a candidate of a draft is open and incomplete."""
+        return (
+            bool(self.spec)
+            and self.spec[0].kind == DRAFT
+            and self.spec[0].draft_phase == 1
+            and self.state.op != p.DRAFTED
+        )
+
+    def closer_ahead(self, buf: str) -> int | None:
+        """Raw position of reasoning's closer in what an incomplete candidate holds or is to read."""
+        if not self.drafting():
+            return None
+        closer: str = self.spec[0].node.guard
+        before = self.held[-1][1 - len(closer) :] if self.held else ""
+        if len(self.held) > 1 and len(before) < len(closer) - 1:
+            before = "".join(self.held[-len(closer) :])[1 - len(closer) :]
+        at = (before + buf).find(closer)
+        return None if at < 0 else self.base - len(before) + at
+
+    def run(self, buf: str, eof: bool) -> None:
+        """The loop over steps."""
+        self.buf = buf
+        self.held_from = 0
+        self.moved = False
+        self.wait = self.pause = False
+        self.expect = ""
+        pos = 0
+        n = len(buf)
+        while not (self.wait or self.pause):
+            state = self.state
+            op = state.op
+            if op == p.TEXT:
+                pos = self.text(state, buf, pos, n, eof)
+            elif op == p.ALT or op == p.DRAFTED:
+                pos = self.choice(state, buf, pos, n, eof)
+            elif op == p.WS:
+                pos = self.white(state, buf, pos, n, eof)
+            elif op == p.TYPED:
+                pos = self.typed(state, buf, pos, n, eof)
+            elif op == p.FIELD:
+                pos = self.field(state, buf, pos, n, eof)
+            elif op < p.VERBATIM:
+                pos = self.scan(state, buf, pos, n, eof)
+            elif op == p.VERBATIM:
+                pos = self.verbatim(state, buf, pos, n, eof)
+            elif op == p.CHOOSE:
+                pos = self.choose(state, pos)
+            elif op == p.END:
+                pos = self.rest_of_input(buf, pos, n)
+            else:
+                self.effect(state, self.base + pos, state)
+                if self.state is state:
+                    assert state.next is not None
+                    self.state, self.phase = state.next, 0
+            if self.moved:
+                buf, n, pos = self.buf, len(self.buf), 0
+                self.moved = self.wait = False
+        if self.spec:
+            self.held.append(buf[self.held_from : pos])
+        self.held_from = 0
+        if pos:
+            self.prev = buf[pos - 1]
+            self.base += pos
+        self.buf = buf[pos:]
+        self.set_path()
+
+    def rest_of_input(self, buf: str, pos: int, n: int) -> int:
+        """What follows the end of the turn is not read."""
+        if self.tail_start < 0:
+            self.tail_start = self.base + pos
+        if sum(map(len, self.tail)) < TAIL_LIMIT:
+            self.tail.append(buf[pos:n][:TAIL_LIMIT])
+        self.wait = True
+        return n
