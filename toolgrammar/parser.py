@@ -20,9 +20,11 @@ from typing import Any, Literal, TypeAlias
 
 from toolgrammar import registry
 from toolgrammar.combinators import Grammar
+from toolgrammar.errors import GrammarError
 from toolgrammar.events import Event
 from toolgrammar.machine.cache import program_of
 from toolgrammar.machine.prompt import play_prompt
+from toolgrammar.machine.program import Program
 from toolgrammar.machine.session import Session
 from toolgrammar.machine.tokens import Tokenizer, TokenReader
 from toolgrammar.message import Collector, Message
@@ -64,7 +66,7 @@ class Parser:
         self.model = model or self.grammar.name
         self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
         self._reader = TokenReader(self.grammar, tokenizer) if tokenizer is not None else None
-        program = program_of(self.grammar, self._reader.tokens if self._reader is not None else ())
+        program = _program(self.grammar, self._reader.tokens if self._reader is not None else (), grammar)
         name = "content" if start == "auto" else start
         if name not in program.starts:
             raise ValueError(
@@ -186,6 +188,17 @@ async def aparse(
     async for _ in parser.aiter(chunks):
         pass
     return parser.message()
+
+
+def _program(grammar: Grammar, tokens: tuple[str, ...], source: Any) -> Program:
+    """The compiled grammar; a mistake found only now is shown at its place in the file it came from."""
+    try:
+        return program_of(grammar, tokens)
+    except GrammarError as error:
+        if error.where is None and error.rule and not isinstance(source, Grammar):
+            where = registry.where(str(source or grammar.name), error.rule)
+            raise type(error)(error.message, rule=error.rule, where=where, hint=error.hint) from None
+        raise
 
 
 def _grammar(model: str | None, grammar: Grammar | str | PathLike[str] | None) -> Grammar:
