@@ -12,7 +12,7 @@ that out. One table with every node, its input and its events is ``docs/combinat
 
 Nodes by theme
     characters   Lit  Ws  Text  Field  Peek
-    values       Json  Envelope  Typed  PyArgs  Quoted  Verbatim
+    values       Json  Envelope  Typed  PyArgs  Quoted  Elements  Verbatim
     structure    Seq  Alt  Many  Opt  Ref  Choose  Let
     calls        Call  Section  Attempt  Draft
 """
@@ -39,6 +39,8 @@ class Lit(_Node, frozen=True, tag=True):
     spellings: tuple[str, ...]
     #: The marker counts only at the start of a line.
     line_start: bool = False
+    #: The marker counts only where no letter, digit, ``_`` or ``.`` stands before it.
+    word_start: bool = False
 
 
 class Ws(_Node, frozen=True, tag=True):
@@ -60,6 +62,8 @@ class Text(_Node, frozen=True, tag=True):
 
     sink: Literal["content", "reasoning", "drop"]
     strip: Literal["none", "all", "first"] = "none"
+    #: A message or block of its own: joined to what its sink said before with one line feed.
+    block: bool = False
 
 
 class Field(_Node, frozen=True, tag=True):
@@ -78,6 +82,8 @@ class Field(_Node, frozen=True, tag=True):
     offered: bool = False
     #: It may be empty.
     empty: bool = False
+    #: The text is escaped: "xml" for ``&quot;`` and ``&amp;``.
+    unescape: Literal["", "xml"] = ""
     #: Control tokens that may stand in it.
     holds: tuple[str, ...] = ()
     limit: int = FIELD_LIMIT
@@ -132,6 +138,16 @@ class Quoted(_Node, frozen=True, tag=True):
     """An object with bare keys and strings between ``quote`` delimiters, from ``{`` (or ``(``) to its end."""
 
     quote: str
+
+
+class Elements(_Node, frozen=True, tag=True):
+    """The call's arguments as elements that nest, ``PREFIX<KEY>...PREFIX</KEY>``, typed by the tool's schema.
+
+    From behind the call's own tag up to a closer, ``PREFIX</``, when no element is open. ``prefix`` may be
+    empty.
+    """
+
+    prefix: str
 
 
 class Verbatim(_Node, frozen=True, tag=True):
@@ -221,6 +237,8 @@ class Attempt(_Node, frozen=True, tag=True):
 
     item: Node
     word: bool = False
+    #: The opener may well be prose: at the end of the stream anything behind it but white space shows that it was.
+    unsure: bool = False
     #: No call section: cut by the end of the stream it shows nothing, but leaves no turn unfinished.
     aside: bool = False
     until: Literal["announced", "offered", "closed"] = "announced"
@@ -237,7 +255,7 @@ class Draft(_Node, frozen=True, tag=True):
 
 
 Node: TypeAlias = (
-    Lit | Ws | Text | Field | Peek | Json | Envelope | Typed | PyArgs | Quoted | Verbatim
+    Lit | Ws | Text | Field | Peek | Json | Envelope | Typed | PyArgs | Quoted | Elements | Verbatim
     | Seq | Alt | Many | Opt | Ref | Choose | Let | Call | Section | Attempt | Draft
 )  # fmt: skip
 

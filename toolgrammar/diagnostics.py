@@ -23,6 +23,7 @@ CODES: Final[dict[str, str]] = {
     "W213": "a parameter without a value was dropped",
     "W214": "the call's end marker closed brackets the model left open",
     "W215": "a control token out of place was dropped",
+    "W216": "text beside nested elements was kept under the key $text",
     "E101": "the call's arguments are not valid in this format",
     "E102": "the arguments are not a JSON object",
     "E103": "the call was broken off by other text",

@@ -13,7 +13,7 @@ Parsing model output never raises: what is wrong there is a ``Diagnostic`` or a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class ToolgrammarError(Exception):
@@ -22,8 +22,7 @@ class ToolgrammarError(Exception):
     hint: str = ""
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(Struct, frozen=True):
     """A place in a grammar file. Lines and columns count from 1."""
 
     file: str

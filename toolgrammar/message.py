@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -37,6 +36,8 @@ class Call(msgspec.Struct):
         """The decoded arguments; a repeated member keeps its last value."""
         if self.status != "complete":
             return None
+        import json  # not before it is needed: who imports toolgrammar may only want events
+
         try:
             value = json.loads(self.arguments_raw)
         except (ValueError, RecursionError):

@@ -16,19 +16,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolgrammar import registry
-from toolgrammar.combinators import Grammar
 from toolgrammar.errors import GrammarError
 from toolgrammar.events import Event
-from toolgrammar.machine.cache import program_of
-from toolgrammar.machine.prompt import play_prompt
-from toolgrammar.machine.program import Program
-from toolgrammar.machine.session import Session
-from toolgrammar.machine.tokens import Tokenizer, TokenReader
 from toolgrammar.message import Collector, Message
-from toolgrammar.schema import ToolTable
+
+# The machine, the grammars and the registry are imported with the first parser, not with the package: a program
+# that imports toolgrammar and may never parse starts at once. ``tests/test_packaging.py`` has the budget.
+if TYPE_CHECKING:
+    from toolgrammar.combinators import Grammar
+    from toolgrammar.machine.program import Program
+    from toolgrammar.machine.tokens import Tokenizer, TokenReader
 
 Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
 Tools: TypeAlias = Sequence[Mapping[str, Any]]
@@ -62,10 +61,13 @@ class Parser:
         grammar: Grammar | str | PathLike[str] | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
+        from toolgrammar.machine.session import Session
+        from toolgrammar.schema import ToolTable
+
         self.grammar = _grammar(model, grammar)
         self.model = model or self.grammar.name
         self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
-        self._reader = TokenReader(self.grammar, tokenizer) if tokenizer is not None else None
+        self._reader = _token_reader(self.grammar, tokenizer) if tokenizer is not None else None
         program = _program(self.grammar, self._reader.tokens if self._reader is not None else (), grammar)
         name = "content" if start == "auto" else start
         if name not in program.starts:
@@ -74,6 +76,8 @@ class Parser:
             )
         self._session = Session(program, self._tools, repair, strict, name)
         if prompt is not None and start == "auto":
+            from toolgrammar.machine.prompt import play_prompt
+
             play_prompt(self._session, prompt)
         self._collector = Collector()
         self._events: list[Event] = []
@@ -192,6 +196,10 @@ async def aparse(
 
 def _program(grammar: Grammar, tokens: tuple[str, ...], source: Any) -> Program:
     """The compiled grammar; a mistake found only now is shown at its place in the file it came from."""
+    from toolgrammar import registry
+    from toolgrammar.combinators import Grammar
+    from toolgrammar.machine.cache import program_of
+
     try:
         return program_of(grammar, tokens)
     except GrammarError as error:
@@ -201,7 +209,16 @@ def _program(grammar: Grammar, tokens: tuple[str, ...], source: Any) -> Program:
         raise
 
 
+def _token_reader(grammar: Grammar, tokenizer: Tokenizer) -> TokenReader:
+    from toolgrammar.machine.tokens import TokenReader
+
+    return TokenReader(grammar, tokenizer)
+
+
 def _grammar(model: str | None, grammar: Grammar | str | PathLike[str] | None) -> Grammar:
+    from toolgrammar import registry
+    from toolgrammar.combinators import Grammar
+
     if isinstance(grammar, Grammar):
         return grammar
     if grammar is not None:

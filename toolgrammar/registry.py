@@ -13,19 +13,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import UnknownModelError, Where
 from toolgrammar.language import files, stored
+
+if TYPE_CHECKING:
+    from pathlib import Path  # every start pays for an import: strings do
 
 
 class Registry:
     """The grammars of one folder, with the cache that goes with it."""
 
     def __init__(self, folder: Path | None = None, cache: Path | None = None) -> None:
-        self.folder = folder or files.grammars_folder()
-        self.cache = cache or stored.cache_folder()
+        self.folder = os.fspath(folder) if folder is not None else files.shipped_folder()
+        self.cache = os.fspath(cache) if cache is not None else stored.cache_path()
         self._loader = files.folder_loader(self.folder)
         self._grammars: dict[str, Grammar] = {}
 
@@ -34,9 +37,9 @@ class Registry:
     @cached_property
     def known(self) -> Mapping[str, stored.Known]:
         """Every format by name, with what identifies it."""
-        paths = sorted(self.folder.glob(f"*{files.SUFFIX}"))
-        if paths:
-            return {path.stem: stored.known(path) for path in paths}
+        names = self._names()
+        if names:
+            return {name: stored.known(self._path(name)) for name in names}
         return {name: entry.known for name, entry in sorted(self._shipped.items())}
 
     @cached_property
@@ -58,7 +61,7 @@ class Registry:
             return model
         found = self._aliases.get(_plain(model))
         if found is None and os.path.isdir(model):
-            return self._resolve_directory(Path(model))
+            return self._resolve_directory(model)
         found = found or self._by_model_id(model)
         if found is None:
             raise UnknownModelError(model, self._near(model))
@@ -66,7 +69,18 @@ class Registry:
 
     def _is_format(self, name: str) -> bool:
         """Whether a name is a format's own, exactly; cheaper than reading every header."""
-        return self.folder.is_dir() and f"{name}{files.SUFFIX}" in os.listdir(self.folder)
+        return name in self._names()
+
+    def _names(self) -> list[str]:
+        """The names of the grammar files in the folder, sorted."""
+        try:
+            found = os.listdir(self.folder)
+        except OSError:
+            return []
+        return sorted(files.stem(name) for name in found if name.endswith(files.SUFFIX))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, f"{name}{files.SUFFIX}")
 
     def _by_model_id(self, model: str) -> str | None:
         """The format with the longest name pattern that is part of the id."""
@@ -79,11 +93,13 @@ class Registry:
         ]
         return min(fits)[1] if fits else None
 
-    def _resolve_directory(self, folder: Path) -> str:
+    def _resolve_directory(self, folder: str) -> str:
+        from pathlib import Path
+
         from toolgrammar.language.detect import parse_lines
         from toolgrammar.language.evidence import gather
 
-        evidence, names = gather(folder)
+        evidence, names = gather(Path(folder))
         found = [
             (evidence.weight(terms), name)
             for name, known in self.known.items()
@@ -96,7 +112,7 @@ class Registry:
             if (by_id := self._by_model_id(name)) is not None:
                 return by_id
         raise UnknownModelError(
-            str(folder), reason="no format's @detect or @models lines fit what is in the directory"
+            folder, reason="no format's @detect or @models lines fit what is in the directory"
         )
 
     def _near(self, model: str) -> tuple[str, ...]:
@@ -112,7 +128,7 @@ class Registry:
         shipped = stored.shipped(self.folder)
         if shipped is None:
             return {}
-        usable = shipped.schema == stored.schema() or not any(self.folder.glob(f"*{files.SUFFIX}"))
+        usable = shipped.schema == stored.schema() or not self._names()
         return shipped.formats if usable else {}
 
     def load(self, name_or_path: str | Path) -> Grammar:
@@ -120,27 +136,27 @@ class Registry:
         if str(name_or_path).endswith(files.SUFFIX):
             if not os.path.isfile(name_or_path):
                 raise UnknownModelError(str(name_or_path), reason="there is no such file")
-            return self._read(Path(name_or_path))
+            return self._read(str(name_or_path))
         name = self.resolve(str(name_or_path))
         if name not in self._grammars:
-            path = self.folder / f"{name}{files.SUFFIX}"
-            there = path.is_file()
+            path = self._path(name)
+            there = os.path.isfile(path)
             self._grammars[name] = self._read(path) if there else stored.decode(self._shipped[name].grammar)
         return self._grammars[name]
 
-    def _read(self, path: Path) -> Grammar:
+    def _read(self, path: str) -> Grammar:
         """The grammar of a file that is there: made ahead of time, cached, or elaborated now."""
         text = files.read_text(path)
-        texts = files.closure(str(path), text, self._loader)
-        entry = self._shipped.get(path.stem)
+        texts = files.closure(path, text, self._loader)
+        entry = self._shipped.get(files.stem(path))
         if entry is not None and entry.sources == stored.sources(self.folder, texts):
             return stored.decode(entry.grammar)
-        key = stored.key(path.stem, texts)
+        key = stored.key(files.stem(path), texts)
         grammar = stored.recall(self.cache, key)
         if grammar is None:
             from toolgrammar.language import read_grammar
 
-            grammar = read_grammar(text, file=str(path), loader=self._loader)
+            grammar = read_grammar(text, file=path, loader=self._loader)
             stored.remember(self.cache, key, grammar)
         return grammar
 
@@ -148,10 +164,10 @@ class Registry:
         """Where a rule is written, None if that is not known (no sources). Reads the file anew, with lark."""
         from toolgrammar.language import read_source_file
 
-        path = Path(name_or_path)
-        if not str(path).endswith(files.SUFFIX):
-            path = self.folder / f"{self.resolve(str(name_or_path))}{files.SUFFIX}"
-        return read_source_file(path, loader=self._loader).where.get(rule) if path.is_file() else None
+        path = str(name_or_path)
+        if not path.endswith(files.SUFFIX):
+            path = self._path(self.resolve(path))
+        return read_source_file(path, loader=self._loader).where.get(rule) if os.path.isfile(path) else None
 
 
 def _plain(name: str) -> str:

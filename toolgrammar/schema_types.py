@@ -19,10 +19,8 @@ nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
-from urllib.parse import unquote
 
 from toolgrammar.typing_rules import (
     ALL,
@@ -44,7 +42,6 @@ MAX_STEPS: Final = 2_000
 MAX_DEPTH: Final = 64
 
 _UNSAID: Final = 128  # nothing is said about the type; 0, in contrast, is a reference back
-_INDEX: Final = re.compile("[0-9]{1,6}")
 _NO_STRINGS: Final[frozenset[str]] = frozenset()
 
 _TYPES: Final[dict[str, int]] = {
@@ -196,16 +193,22 @@ def resolve(reference: object, bases: tuple[JsonObject, ...]) -> object:
     """What a local reference points to in the first of ``bases`` that has it; None if there is no such."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
+    from urllib.parse import unquote  # few schemas refer to anything
+
     steps = [unquote(step).replace("~1", "/").replace("~0", "~") for step in reference.split("/")[1:]]
     for base in bases:
         node: object = base
         for step in steps:
             if isinstance(node, Mapping) and step in node:
                 node = node[step]
-            elif isinstance(node, (list, tuple)) and _INDEX.fullmatch(step) and int(step) < len(node):
+            elif isinstance(node, (list, tuple)) and _is_index(step) and int(step) < len(node):
                 node = node[int(step)]
             else:
                 break
         else:
             return node
     return None
+
+
+def _is_index(step: str) -> bool:
+    return len(step) <= 6 and step.isascii() and step.isdigit()

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Final, NoReturn
 
 import msgspec
@@ -43,27 +44,46 @@ MAX_DEPTH: Final = 200
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PLAIN_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _LOOSE_NUMBER: Final = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+)?")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
-_PYTHON_TOKEN: Final = re.compile(
-    r"""[\x20\t\r\n\f]*
-    (?: (?P<mark> [][(){}:,])
-    |   (?P<word> True | False | None) (?!\w)
-    |   (?P<string> '[^'\\\r\n]*(?:\\[^\r][^'\\\r\n]*)*' | "[^"\\\r\n]*(?:\\[^\r][^"\\\r\n]*)*")
-    |   (?P<number> [+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?) (?![\w.])
-    )""",
-    re.VERBOSE,
-)
-_PYTHON_ESCAPE: Final = re.compile(
-    r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(00(?:10|0[0-9a-fA-F])[0-9a-fA-F]{4})|(.))",
-    re.DOTALL,
-)
 _ESCAPED: Final = {
     **dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True)),
     **{"\\": "\\", "'": "'", '"': '"', "\n": ""},
 }
 _PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 _CLOSER: Final = {"{": "}", "[": "]", "(": ")"}
+
+
+# Patterns that few values need are compiled with the first that does.
+
+
+@cache
+def _surrogate() -> re.Pattern[str]:
+    return re.compile("[\ud800-\udfff]")
+
+
+@cache
+def _string_or_bracket() -> re.Pattern[str]:
+    return re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+
+
+@cache
+def _python_token() -> re.Pattern[str]:
+    return re.compile(
+        r"""[\x20\t\r\n\f]*
+        (?: (?P<mark> [][(){}:,])
+        |   (?P<word> True | False | None) (?!\w)
+        |   (?P<string> '[^'\\\r\n]*(?:\\[^\r][^'\\\r\n]*)*' | "[^"\\\r\n]*(?:\\[^\r][^"\\\r\n]*)*")
+        |   (?P<number> [+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?) (?![\w.])
+        )""",
+        re.VERBOSE,
+    )
+
+
+@cache
+def _python_escape() -> re.Pattern[str]:
+    return re.compile(
+        r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U(00(?:10|0[0-9a-fA-F])[0-9a-fA-F]{4})|(.))",
+        re.DOTALL,
+    )
 
 
 def _refuse(_: str) -> NoReturn:
@@ -138,7 +158,7 @@ def _escape_surrogates(jsontext: str) -> str:
     """The same JSON in a form that UTF-8 can carry."""
     if jsontext.isascii():
         return jsontext
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", jsontext)
+    return _surrogate().sub(lambda found: f"\\u{ord(found[0]):04x}", jsontext)
 
 
 def _empty(types: int) -> str | None:
@@ -196,7 +216,7 @@ def _json(text: str) -> str | None:
 
 def _too_deep(text: str) -> bool:
     depth = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
+    for found in _string_or_bracket().finditer(text):
         mark = found[0]
         if mark in "[{":
             depth += 1
@@ -244,8 +264,9 @@ def _python_container(text: str) -> str | None:
     commas: list[int] = []  # how many each of them has had
     before = ""  # what came last in the innermost container: its opener, ",", ":", "key" or "value"
     position, end = 0, len(text)
+    token = _python_token().match
     while position < end:
-        found = _PYTHON_TOKEN.match(text, position)
+        found = token(text, position)
         if found is None:
             return None
         position = found.end()
@@ -305,7 +326,7 @@ def _python_scalar(found: re.Match[str]) -> str | None:
         octal = digits.isdigit() and digits[0] == "0" and digits.strip("0")
         return None if octal else _number(number, loose=True)
     try:
-        return quote(_PYTHON_ESCAPE.sub(_unescape, string[1:-1]))
+        return quote(_python_escape().sub(_unescape, string[1:-1]))
     except ValueError:
         return None
 

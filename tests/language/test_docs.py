@@ -21,9 +21,7 @@ BLOCKS = [match.groups() for match in _BLOCK.finditer(PAGE.read_text(encoding="u
 NAMED = {name: text for _, name, text in BLOCKS if name}
 EXAMPLES = [text for kind, name, text in BLOCKS if kind == "tg" and not (name or "").startswith("families/")]
 MISTAKES = [
-    (text, BLOCKS[index + 1][2].rstrip("\n"))
-    for index, (kind, _, text) in enumerate(BLOCKS)
-    if kind == "tg-error"
+    (text, BLOCKS[index + 1][2].rstrip("\n")) for index, (kind, _, text) in enumerate(BLOCKS) if kind == "tg-error"
 ]
 
 

@@ -22,9 +22,7 @@ def test_message(kind: str, text: str, message: str) -> None:
 @pytest.mark.parametrize(("kind", "text", "message"), mistakes())
 def test_no_message_speaks_of_terminals(kind: str, text: str, message: str) -> None:
     said = message.splitlines()[0]
-    assert not re.search(
-        r"\b(?:RPAR|LPAR|VBAR|NAME|APPLY|STRING|RULE|HEADER|QUANTIFIER|__ANON)\b|\$END", said
-    )
+    assert not re.search(r"\b(?:RPAR|LPAR|VBAR|NAME|APPLY|STRING|RULE|HEADER|QUANTIFIER|__ANON)\b|\$END", said)
 
 
 @pytest.mark.parametrize("cut", range(0, 2600, 13))

@@ -33,6 +33,9 @@ EXPRESSIONS: list[tuple[str, c.Node]] = [
     ('bol ("a" | "b")', lit("a", "b", line_start=True)),
     ('bol("a")', lit("a", line_start=True)),
     ('bol "a" | "b"', alt(lit("a", line_start=True), B)),
+    ('bow "a"', c.Lit(("a",), word_start=True)),
+    ('bow ("a" | "b")', c.Lit(("a", "b"), word_start=True)),
+    ('bow "a" | "b"', alt(c.Lit(("a",), word_start=True), B)),
     # structure
     ('"a" "b"', seq(A, B)),
     ('("a" "b") ("a" ("b"))', seq(A, B, A, B)),
@@ -61,14 +64,19 @@ EXPRESSIONS: list[tuple[str, c.Node]] = [
     ("content reasoning drop", seq(content, c.Text("reasoning"), c.Text("drop"))),
     ("content(strip: first)", c.Text("content", "first")),
     ("reasoning(strip: none)", c.Text("reasoning")),
+    ("content(block)", c.Text("content", block=True)),
+    ("reasoning(strip: all, block)", c.Text("reasoning", "all", True)),
     ("name key id kind", seq(*map(c.Field, ("name", "key", "id", "kind")))),
     (r"name(chars: /[^\s<\/>]/, offered)", c.Field("name", chars=r"[^\s</>]", offered=True)),
     ("field(role, quoted, empty, limit: 9)", c.Field("role", quoted=True, empty=True, limit=9)),
     ('field("a b")', c.Field("a b")),
+    ("name(unescape: xml)", c.Field("name", unescape="xml")),
     # values
     ("json", c.Json()),
     ("pyargs", c.PyArgs()),
     (r'quoted("<|\"|>")', c.Quoted('<|"|>')),
+    ('elements("~")', c.Elements("~")),
+    ('elements("")', c.Elements("")),
     ("verbatim(code)", c.Verbatim("code")),
     ('verbatim("code")', c.Verbatim("code")),
     ("envelope", c.Envelope()),
@@ -87,6 +95,7 @@ EXPRESSIONS: list[tuple[str, c.Node]] = [
     ('attempt("a" "b")', c.attempt(A, B)),
     ('attempt("a", word, until: offered)', c.Attempt(A, word=True, until="offered")),
     ('attempt("a", aside)', c.Attempt(A, aside=True)),
+    ('attempt("a", unsure)', c.Attempt(A, unsure=True)),
     ('let(kind, "json")', c.Let("kind", "json")),
     ('key(holds: "x" | "y")', c.Field("key", holds=("x", "y"))),
     ('attempt("a", until: closed)', c.Attempt(A, until="closed")),
@@ -257,3 +266,5 @@ def test_a_misspelled_replacement_is_not_silent() -> None:
 def test_what_the_language_cannot_say() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         write_grammar(c.Grammar("x", {"turn": many(A, least=2)}, {"content": "turn"}))
+    with pytest.raises(ValueError, match="start of a line and of a word"):
+        write_grammar(c.Grammar("x", {"turn": c.Lit(("a",), True, True)}, {"content": "turn"}))

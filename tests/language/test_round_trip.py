@@ -33,9 +33,8 @@ WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
 NAMES = WORDS | st.sampled_from(
     ["ws", "call", "else", "choose", "a-b", "begin<call>", "über", "quoted", "1 2", "name"]
 )
-LITS = st.builds(
-    c.Lit, st.lists(TEXTS, min_size=1, max_size=3, unique=True).map(tuple), line_start=st.booleans()
-)
+SPELLINGS = st.lists(TEXTS, min_size=1, max_size=3, unique=True).map(tuple)
+LITS = st.builds(c.Lit, SPELLINGS, line_start=...) | st.builds(c.Lit, SPELLINGS, word_start=...)
 LISTS = st.lists(TEXTS, max_size=3, unique=True).map(tuple)
 CHARS = st.sampled_from(["", r"[a-z]", r"[^\s<>]", r"[/\]]", r"\w"])
 PATTERNS = st.sampled_from(["(?s:.*)", "a", r"(?P<name>\w+)/(?P<id>\d+)", r"a\\b", "a b", "[/]"])
@@ -46,9 +45,18 @@ LEAVES = st.one_of(
     st.builds(c.Ws, st.sampled_from([c.WHITE, "\n", " \t", " \n"]), st.integers(0, 3)),
     st.builds(c.Ws, canonical=WHITES),
     st.builds(c.Ws, exact=TEXTS, canonical=TEXTS),
-    st.builds(c.Text, strip=...),
+    st.builds(c.Text, st.sampled_from(["content", "reasoning"]), strip=..., block=...),
+    st.builds(c.Text, st.just("drop"), strip=...),
     st.builds(
-        c.Field, NAMES, CHARS, quoted=..., offered=..., empty=..., holds=LISTS, limit=st.integers(1, 600)
+        c.Field,
+        NAMES,
+        CHARS,
+        quoted=...,
+        offered=...,
+        empty=...,
+        unescape=...,
+        holds=LISTS,
+        limit=st.integers(1, 600),
     ),
     st.sampled_from([c.Json(), c.PyArgs(), c.Seq(())]),
     st.builds(
@@ -64,6 +72,7 @@ LEAVES = st.one_of(
         tool_key=...,
     ),
     st.builds(c.Quoted, TEXTS),
+    st.builds(c.Elements, TEXTS),
     st.builds(c.Verbatim, NAMES),
     st.builds(c.Let, NAMES, TEXTS),
 )
@@ -80,7 +89,7 @@ def nodes(inner: st.SearchStrategy[c.Node]) -> st.SearchStrategy[c.Node]:
         st.builds(c.Typed, st.just("") | TEXTS, st.just("") | WORDS, some.map(reopen)),
         st.builds(c.Call, inner),
         st.builds(c.Section, inner),
-        st.builds(c.Attempt, inner, word=..., aside=..., until=...),
+        st.builds(c.Attempt, inner, word=..., unsure=..., aside=..., until=...),
         st.builds(c.Draft, inner, inner),
         st.builds(
             c.Choose,
@@ -93,15 +102,13 @@ def nodes(inner: st.SearchStrategy[c.Node]) -> st.SearchStrategy[c.Node]:
 def alternatives(arms: list[c.Node]) -> c.Node:
     """As the language has it: plain literals alone are one literal."""
     flat = [each for arm in arms for each in (arm.arms if isinstance(arm, c.Alt) else (arm,))]
-    if all(isinstance(arm, c.Lit) and not arm.line_start for arm in flat):
+    if all(isinstance(arm, c.Lit) and not (arm.line_start or arm.word_start) for arm in flat):
         return flat[0]
     return c.alt(*flat)
 
 
 def reopen(openers: list[c.Node]) -> tuple[c.Node, ...]:
-    return tuple(
-        each for opener in openers for each in (opener.arms if isinstance(opener, c.Alt) else (opener,))
-    )
+    return tuple(each for opener in openers for each in (opener.arms if isinstance(opener, c.Alt) else (opener,)))
 
 
 NODES = st.recursive(LEAVES, nodes, max_leaves=8)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from toolgrammar import Parser
 from toolgrammar.cli.errors import CliError
@@ -14,6 +13,9 @@ from toolgrammar.cli.options import Cut
 from toolgrammar.cli.tokenizing import read_tokenizer
 from toolgrammar.errors import GrammarError, ToolsError, UnknownModelError
 from toolgrammar.parser import Start
+
+if TYPE_CHECKING:
+    import random
 
 
 def cut(pieces: Iterable[str], how: Cut) -> Iterator[str]:
@@ -26,6 +28,8 @@ def cut(pieces: Iterable[str], how: Cut) -> Iterator[str]:
     elif how.how == "whole":
         yield "".join(pieces)
     else:
+        import random
+
         source = random.Random(how.number)
         rest, size = "", _next(how, source)
         for piece in pieces:

@@ -11,8 +11,9 @@ import codecs
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, Any, Final
+
+from msgspec import Struct
 
 from toolgrammar.cli.errors import CliError
 from toolgrammar.cli.terminal import Console
@@ -25,8 +26,7 @@ _PIECE: Final = 65536
 _BOM: Final = codecs.BOM_UTF8
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """One raw output and what is known about it. ``pieces`` can be read once; they are as recorded."""
 
     file: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import click
+from msgspec import Struct
 
 from toolgrammar.cli.app import Option
 from toolgrammar.cli.inputs import KINDS
@@ -20,8 +20,7 @@ STARTS: Final = ("auto", "reasoning", "content", "section")
 FINDINGS: Final = ("incomplete", "malformed", "unknown")
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """How to cut the text: ``how`` is recorded, whole, char, every or random."""
 
     how: str

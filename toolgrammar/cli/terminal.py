@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import cache
 from types import TracebackType
 from typing import IO, Any, ClassVar, Final
 
@@ -23,9 +24,13 @@ _STYLES: Final = {
     "dim": "2",
     "reason": "3;2",
 }
-_CONTROL: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
-)
+
+
+@cache
+def _control() -> re.Pattern[str]:
+    return re.compile(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+    )
 
 
 def wants_colour(choice: str, stream: IO[Any]) -> bool:
@@ -49,7 +54,7 @@ def is_terminal(stream: IO[Any]) -> bool:
 
 def visible(text: str) -> str:
     """``text`` with control, surrogate and bidi characters spelled out: it cannot steer a terminal."""
-    return _CONTROL.sub(lambda match: _spell(match[0]), text)
+    return _control().sub(lambda match: _spell(match[0]), text)
 
 
 def _spell(char: str) -> str:

@@ -15,11 +15,14 @@ Importing this package is cheap: each function imports what it needs, and only r
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.language.files import Loader, folder_loader, read_text
 from toolgrammar.language.pages import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "Loader",
@@ -43,7 +46,7 @@ def read_source(text: str, *, file: str = "grammar.tg", loader: Loader | None = 
 
 def read_source_file(path: str | Path, *, loader: Loader | None = None) -> Source:
     """The grammar of a file, with the place of each rule."""
-    return read_source(read_text(Path(path)), file=str(path), loader=loader)
+    return read_source(read_text(path), file=str(path), loader=loader)
 
 
 def read_grammar(text: str, *, file: str = "grammar.tg", loader: Loader | None = None) -> Grammar:

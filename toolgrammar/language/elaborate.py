@@ -65,18 +65,14 @@ class _Rules:
     def start(self, start: t.Start) -> str:
         """The rule that a start state begins with."""
         if start.state not in STATES:
-            raise head.fail(
-                f"no start state '{start.state}'", start.state_where, f"one of {', '.join(STATES)}"
-            )
+            raise head.fail(f"no start state '{start.state}'", start.state_where, f"one of {', '.join(STATES)}")
         assert start.item is not None
         name = f"start_{start.state}"
         node = _Body(self, name, {}).make(start.item)
         if isinstance(node, c.Ref):
             return node.rule
         if name in self.nodes or name in self.book.rules:
-            raise GrammarError(
-                f"'{name}' is the name of this expression; a rule has it too", where=start.where
-            )
+            raise GrammarError(f"'{name}' is the name of this expression; a rule has it too", where=start.where)
         self.nodes[name] = node
         self.where[name] = start.where
         return name
@@ -134,8 +130,8 @@ class _Body:
     def make(self, expression: t.Expression) -> c.Node:
         """The node of an expression."""
         match expression:
-            case t.String(spellings, _, line_start):
-                return c.Lit(spellings, line_start)
+            case t.String(spellings, _, line_start, word_start):
+                return c.Lit(spellings, line_start, word_start)
             case t.Word() | t.Apply():
                 return self._named(expression)
             case t.Group(item):
@@ -163,9 +159,7 @@ class _Body:
         applied = isinstance(word, t.Apply)
         if word.name in self.parameters and not word.quoted:
             if isinstance(word, t.Apply) and not forms.reserved(word.name, applied):
-                raise GrammarError(
-                    f"parameter '{word.name}' takes no arguments", rule=self.rule, where=word.where
-                )
+                raise GrammarError(f"parameter '{word.name}' takes no arguments", rule=self.rule, where=word.where)
             if not applied:
                 return self.parameters[word.name]
         if not word.quoted and forms.reserved(word.name, applied):
@@ -185,17 +179,15 @@ class _Body:
             hint = f"'{word.name}' is written with parentheses directly behind it"
         else:
             words = (form for form in forms.FORMS if forms.reserved(form, isinstance(word, t.Apply)))
-            known = [*self.rules.book.rules, *self.parameters, *words, "choose", "bol"]
+            known = [*self.rules.book.rules, *self.parameters, *words, "choose", "bol", "bow"]
             near = get_close_matches(word.name, known, 3)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else "define it here or @import a file that does"
-            )
+            hint = f"did you mean {' or '.join(near)}?" if near else "define it here or @import a file that does"
         return UnknownRuleError(f"no rule or word '{word.name}'", rule=self.rule, where=word.where, hint=hint)
 
 
 def _alternatives(arms: list[c.Node]) -> c.Node:
     """Plain literals alone are one literal of several spellings."""
-    if all(isinstance(arm, c.Lit) and not arm.line_start for arm in arms):
+    if all(isinstance(arm, c.Lit) and not (arm.line_start or arm.word_start) for arm in arms):
         spellings = [spelling for arm in arms if isinstance(arm, c.Lit) for spelling in arm.spellings]
         return c.Lit(tuple(dict.fromkeys(spellings)))
     return c.alt(*arms)
@@ -203,9 +195,7 @@ def _alternatives(arms: list[c.Node]) -> c.Node:
 
 def _arity(rule: t.Rule, given: int) -> str:
     count = len(rule.parameters)
-    takes = (
-        "no argument" if not count else f"{count} argument{'s' * (count > 1)} ({', '.join(rule.parameters)})"
-    )
+    takes = "no argument" if not count else f"{count} argument{'s' * (count > 1)} ({', '.join(rule.parameters)})"
     return f"rule '{rule.name}' takes {takes}, {given} given"
 
 

@@ -46,8 +46,7 @@ def gather(folder: Path) -> tuple[Evidence, tuple[str, ...]]:
 def _templates(folder: Path, value: Any) -> str:
     """Every chat template, one after the other: the file, and what the tokenizer's configuration has."""
     texts = [
-        path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(folder.glob("chat_template*.jinja"))
+        path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("chat_template*.jinja"))
     ]
     for part in value if isinstance(value, list) else [value]:
         texts.append(part.get("template", "") if isinstance(part, dict) else part or "")

@@ -5,48 +5,65 @@ Nearer wins: a file's own rules go before what it imports, imports before what i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from toolgrammar.errors import GrammarError, GrammarSyntaxError, UnknownRuleError, Where
 from toolgrammar.language import headers as head
 from toolgrammar.language import tree as t
 from toolgrammar.language.pages import Page
 
+if TYPE_CHECKING:
+    from pathlib import Path  # every start pays for an import: here, texts are found without it
+
 SUFFIX = ".tg"
 #: (path as written, importing file) to (file, text), or None where there is no such file.
 Loader: TypeAlias = Callable[[str, str], "tuple[str, str] | None"]
 
 
-def grammars_folder() -> Path:
+def shipped_folder() -> str:
     """Where the shipped grammars are: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    inside = package / "grammars"
-    return inside if inside.is_dir() else package.parent / "grammars"
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, "grammars")
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "grammars")
 
 
-def read_text(path: Path) -> str:
+def grammars_folder() -> Path:
+    """Where the shipped grammars are, as a path."""
+    from pathlib import Path
+
+    return Path(shipped_folder())
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
     """A grammar file's text, line ends as line feeds."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
     except UnicodeDecodeError as error:
         where = Where(str(path), 1, 1, "")
         raise GrammarSyntaxError(f"byte {error.start} is not UTF-8 text", where=where) from None
 
 
-def folder_loader(*folders: Path) -> Loader:
+def folder_loader(*folders: str | Path) -> Loader:
     """Finds imports beside the importing file, then in ``folders`` (the shipped grammars by default)."""
-    places = folders or (grammars_folder(),)
+    places = folders or (shipped_folder(),)
 
     def load(path: str, importer: str) -> tuple[str, str] | None:
-        for folder in (Path(importer).parent, *places):
-            found = folder / (path if path.endswith(SUFFIX) else path + SUFFIX)
-            if found.is_file():
-                return str(found), read_text(found)
+        name = path if path.endswith(SUFFIX) else path + SUFFIX
+        for folder in (os.path.dirname(importer), *places):
+            found = os.path.normpath(os.path.join(folder, name))
+            if os.path.isfile(found):
+                return found, read_text(found)
         return None
 
     return load
+
+
+def stem(path: str) -> str:
+    """The name of a file without its suffix."""
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def closure(file: str, text: str, load: Loader) -> dict[str, str]:
@@ -90,9 +107,7 @@ class Shelf:
         tree = self._read(file, text)
         rules = self._rules(tree, (tree.file,))
         starts, headers = self._headers(tree)
-        return Book(
-            Path(file).stem, rules, frozenset(tree.rules), starts, headers, tuple(self.trees), tree.top
-        )
+        return Book(stem(file), rules, frozenset(tree.rules), starts, headers, tuple(self.trees), tree.top)
 
     def _read(self, file: str, text: str) -> t.Tree:
         from toolgrammar.language.reader import read_tree

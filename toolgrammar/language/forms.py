@@ -67,7 +67,7 @@ def _gap(given: Given) -> c.Node:
 
 
 def _text(given: Given) -> c.Node:
-    return c.Text(given.word, given.one_of(c.Text, "strip"))  # type: ignore[arg-type]
+    return c.Text(given.word, given.one_of(c.Text, "strip"), "block" in given.flags)  # type: ignore[arg-type]
 
 
 def _captured(given: Given) -> c.Node:
@@ -80,6 +80,7 @@ def _captured(given: Given) -> c.Node:
         quoted="quoted" in given.flags,
         offered="offered" in given.flags,
         empty="empty" in given.flags,
+        unescape=given.one_of(c.Field, "unescape"),
         limit=given.number("limit", c.FIELD_LIMIT),
         holds=given.listed("holds", ()),
     )
@@ -141,6 +142,7 @@ def _attempt(given: Given) -> c.Node:
     return c.Attempt(
         given.item(),
         word="word" in given.flags,
+        unsure="unsure" in given.flags,
         aside="aside" in given.flags,
         until=given.one_of(c.Attempt, "until"),
     )
@@ -154,19 +156,23 @@ def _let(given: Given) -> c.Node:
     return c.Let(_register_item(given), given.literal(given.items[1]))
 
 
-_FIELD: Mapping[str, Any] = {"flags": ("quoted", "offered", "empty"), "options": ("chars", "limit", "holds")}
+_FIELD: Mapping[str, Any] = {
+    "flags": ("quoted", "offered", "empty"),
+    "options": ("chars", "limit", "holds", "unescape"),
+}
 _WS: Mapping[str, Any] = {"items": ("white space",), "options": ("chars", "least")}
 _ENVELOPE = ("names", "arguments", "ids", "wrappers", "other", "allowed", "type", "decide")
 
 #: Words that the syntax itself uses.
-SYNTAX = ("choose", "bol", "else", "when")
+SYNTAX = ("choose", "bol", "bow", "else", "when")
 FORMS: Mapping[str, Form] = {
     "ws": Form(_white(), **_WS),
     "ws1": Form(_white(least=1), **_WS),
     "nl": Form(_white("\n"), **_WS),
     "blank": Form(_white(" \t"), **_WS),
     "gap": Form(_gap, items=("white space", "canonical white space"), bare=False),
-    **{word: Form(_text, options=("strip",)) for word in ("content", "reasoning", "drop")},
+    **{word: Form(_text, flags=("block",), options=("strip",)) for word in ("content", "reasoning")},
+    "drop": Form(_text, options=("strip",)),
     **{word: Form(_captured, **_FIELD) for word in ("name", "key", "id", "kind")},
     "field": Form(_captured, items=("register",), bare=False, **_FIELD),
     "json": Form(lambda given: c.Json()),
@@ -174,11 +180,14 @@ FORMS: Mapping[str, Form] = {
     "typed": Form(_typed, options=("trim", "kind", "reopen")),
     "pyargs": Form(lambda given: c.PyArgs()),
     "quoted": Form(lambda given: c.Quoted(given.literal(given.items[0])), items=("quote",), bare=False),
+    "elements": Form(lambda given: c.Elements(given.literal(given.items[0])), items=("prefix",), bare=False),
     "verbatim": Form(lambda given: c.Verbatim(_register_item(given)), items=("key",), bare=False),
     "let": Form(_let, items=("register", "literal"), bare=False),
     "call": Form(lambda given: c.Call(given.item()), items=("expression",), bare=False),
     "section": Form(lambda given: c.Section(given.item()), items=("expression",), bare=False),
-    "attempt": Form(_attempt, items=("expression",), flags=("word", "aside"), options=("until",), bare=False),
+    "attempt": Form(
+        _attempt, items=("expression",), flags=("word", "unsure", "aside"), options=("until",), bare=False
+    ),
     "draft": Form(_draft, items=("expression",), options=("closer",), bare=False),
 }
 
@@ -211,9 +220,7 @@ def _check(
 ) -> None:
     takes = _takes(form)
     if len(items) > len(form.items):
-        raise GrammarError(
-            f"too many arguments for '{word.name}'", where=items[len(form.items)].where, hint=takes
-        )
+        raise GrammarError(f"too many arguments for '{word.name}'", where=items[len(form.items)].where, hint=takes)
     if form.items and not form.bare and not items:
         raise GrammarError(f"'{word.name}(...)' needs its {form.items[0]}", where=word.where, hint=takes)
     for index, option in enumerate(options):

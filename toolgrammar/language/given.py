@@ -71,7 +71,7 @@ class Given:
         if value is None:
             return among[0]
         if not isinstance(value, t.Word) or value.name not in among:
-            raise GrammarSyntaxError(f"'{name}' is one of {', '.join(among)}", where=value.where)
+            raise GrammarSyntaxError(f"'{name}' is one of {', '.join(filter(None, among))}", where=value.where)
         return value.name
 
     def register(self, name: str) -> str:

@@ -27,9 +27,7 @@ SINKS = ("content", "reasoning")
 
 _HEADER = re.compile(r"^@[^\n]*(?:\n[ \t]+[^\s][^\n]*)*", re.MULTILINE)
 _WORD = re.compile(r"@([A-Za-z][\w-]*)(?=\s|$)")
-_ITEM = re.compile(
-    r'(?P<space>\s+)|(?P<comment>#[^\n]*)|(?P<quoted>"(?:\\.|[^"\\\n])*")|(?P<word>[^\s"#][^\s"]*)'
-)
+_ITEM = re.compile(r'(?P<space>\s+)|(?P<comment>#[^\n]*)|(?P<quoted>"(?:\\.|[^"\\\n])*")|(?P<word>[^\s"#][^\s"]*)')
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 

@@ -10,7 +10,7 @@ from toolgrammar.errors import GrammarSyntaxError
 from toolgrammar.language.pages import Page
 
 #: What an expression can begin with; the whole set is called "an item".
-_ITEM = frozenset({"STRING", "NAME", "APPLY", "LPAR", "NOTHING", "AMPERSAND", "BOL", "CHOOSE"})
+_ITEM = frozenset({"STRING", "NAME", "APPLY", "LPAR", "NOTHING", "AMPERSAND", "BOL", "BOW", "CHOOSE"})
 _SAID = {
     "STRING": "a literal",
     "NAME": "a name",
@@ -113,7 +113,7 @@ def _hint(token: Token, accepted: set[str]) -> str:
         return "a /pattern/ is the value of an option, as in chars: /[a-z]/, or begins an arm of choose"
     if token.type == "EQUAL" and "COLON" in accepted:
         return "a rule is written 'name : ...'"
-    if token.type in ("ELSE", "WHEN", "BOL", "CHOOSE"):
+    if token.type in ("ELSE", "WHEN", "BOL", "BOW", "CHOOSE"):
         return f"'{token}' is a word of the language; to use it as a name write `{token}`"
     return ""
 

@@ -122,6 +122,9 @@ class _Build(Transformer[Token, t.Tree]):
     def bol(self, parts: list[Token]) -> t.String:
         return t.String(tuple(map(self._unquote, parts[1:])), self._at(parts[0]), line_start=True)
 
+    def bow(self, parts: list[Token]) -> t.String:
+        return t.String(tuple(map(self._unquote, parts[1:])), self._at(parts[0]), word_start=True)
+
     def word(self, parts: list[Token]) -> t.Word:
         name = str(parts[0])
         return t.Word(name.strip("`"), self._at(parts[0]), quoted=name[0] == "`")

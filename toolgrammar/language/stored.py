@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +19,9 @@ from toolgrammar.errors import GrammarError
 from toolgrammar.language import files
 from toolgrammar.language import headers as head
 from toolgrammar.language.pages import Page
+
+if TYPE_CHECKING:
+    from pathlib import Path  # every start pays for an import: recalling a grammar does without
 
 FILE = "elaborated.msgpack"
 
@@ -50,26 +53,32 @@ class Shipped(msgspec.Struct, frozen=True):
     formats: dict[str, Entry]
 
 
-def digest(*texts: str) -> str:
-    """A digest of texts and where they begin."""
-    from hashlib import sha256
+def digest(*texts: str | bytes) -> str:
+    """A digest of texts and where they begin. It tells changes, not forgeries: hashlib would cost 3 ms a start."""
+    from importlib.util import source_hash
 
-    made = sha256()
+    made = []
     for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        made.update(b"%d:" % len(data) + data)
-    return made.hexdigest()
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        made.append(b"%d:" % len(data) + data)
+    return source_hash(b"".join(made)).hex()
 
 
 @cache
 def schema() -> str:
     """A digest of the code that makes grammars: the nodes and this package."""
-    here = Path(__file__).parent
-    sources = [*sorted(here.glob("*.py")), here / "syntax.lark", here.parent / "combinators.py"]
-    return digest(*(source.read_text(encoding="utf-8") for source in sources if source.is_file()))
+    here = os.path.dirname(os.path.abspath(__file__))
+    code = sorted(name for name in os.listdir(here) if name.endswith(".py"))
+    names = [*code, "syntax.lark", os.path.join("..", "combinators.py")]
+    return digest(*(_bytes(here, name) for name in names if os.path.isfile(os.path.join(here, name))))
 
 
-def known(path: Path) -> Known:
+def _bytes(folder: str | os.PathLike[str], name: str) -> bytes:
+    with open(os.path.join(folder, name), "rb") as file:
+        return file.read()
+
+
+def known(path: str | os.PathLike[str]) -> Known:
     """The identity of a format, from its header lines alone. Nothing if one is wrong: loading says so."""
     try:
         return _known(files.read_text(path))
@@ -91,9 +100,9 @@ def _known(text: str) -> Known:
     return Known(title, tuple(lines["names"]), tuple(map(str.lower, lines["models"])), tuple(lines["detect"]))
 
 
-def sources(folder: Path, texts: Mapping[str, str]) -> dict[str, str]:
+def sources(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> dict[str, str]:
     """Digests by path in the grammars folder."""
-    return {Path(os.path.relpath(file, folder)).as_posix(): digest(text) for file, text in texts.items()}
+    return {os.path.relpath(file, folder).replace(os.sep, "/"): digest(text) for file, text in texts.items()}
 
 
 # ---- ahead of time -----------------------------------------------------------------------------------------
@@ -116,10 +125,10 @@ def _entry(folder: Path, path: Path) -> Entry:
     return Entry(known(path), sources(folder, texts), msgspec.Raw(msgspec.msgpack.encode(grammar)))
 
 
-def shipped(folder: Path) -> Shipped | None:
+def shipped(folder: str | os.PathLike[str]) -> Shipped | None:
     """The grammars made ahead of time, if there are any."""
     try:
-        return msgspec.msgpack.decode((folder / FILE).read_bytes(), type=Shipped)
+        return msgspec.msgpack.decode(_bytes(folder, FILE), type=Shipped)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -132,12 +141,17 @@ def decode(data: bytes | msgspec.Raw) -> Grammar:
 # ---- the user's cache --------------------------------------------------------------------------------------
 
 
-def cache_folder() -> Path:
+def cache_path() -> str:
     """The user's cache folder for grammars; it need not exist. A user without a home has none that works."""
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "toolgrammar"
-    except RuntimeError:
-        return Path(os.devnull, "toolgrammar")
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return os.path.join(os.devnull if folder.startswith("~") else folder, "toolgrammar")
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for grammars, as a path."""
+    from pathlib import Path
+
+    return Path(cache_path())
 
 
 def key(name: str, texts: Mapping[str, str]) -> str:
@@ -147,22 +161,24 @@ def key(name: str, texts: Mapping[str, str]) -> str:
 
 def _named(texts: Mapping[str, str]) -> Iterator[str]:
     for file, text in texts.items():
-        yield Path(file).name
+        yield os.path.basename(file)
         yield text
 
 
-def recall(folder: Path, key: str) -> Grammar | None:
+def recall(folder: str | os.PathLike[str], key: str) -> Grammar | None:
     """A cached grammar. What cannot be read is as good as not there."""
     try:
-        return decode((folder / f"{key}.msgpack").read_bytes())
+        return decode(_bytes(folder, f"{key}.msgpack"))
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def remember(folder: Path, key: str, grammar: Grammar) -> None:
+def remember(folder: str | os.PathLike[str], key: str, grammar: Grammar) -> None:
     """Cache a grammar, if the folder can be written."""
+    from pathlib import Path
+
     with suppress(OSError):
-        _write(folder / f"{key}.msgpack", msgspec.msgpack.encode(grammar))
+        _write(Path(folder, f"{key}.msgpack"), msgspec.msgpack.encode(grammar))
 
 
 def _write(path: Path, data: bytes) -> None:

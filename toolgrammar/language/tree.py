@@ -11,11 +11,12 @@ from toolgrammar.language.pages import Page
 
 
 class String(Struct, frozen=True):
-    """``"text"`` or, with ``line_start``, ``bol "text"`` and ``bol ("a" | "b")``."""
+    """``"text"``; with ``line_start`` ``bol "text"`` and ``bol ("a" | "b")``, with ``word_start`` the same of ``bow``."""
 
     spellings: tuple[str, ...]
     where: Where
     line_start: bool = False
+    word_start: bool = False
 
 
 class Word(Struct, frozen=True):

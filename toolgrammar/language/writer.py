@@ -92,8 +92,10 @@ def _write(node: c.Node, tight: int) -> str:
 def _expression(node: c.Node) -> tuple[str, int]:
     """The text of a node, and how tightly it binds."""
     match node:
-        case c.Lit(spellings, line_start):
-            return _literals(spellings, line_start)
+        case c.Lit(_, True, True):
+            raise ValueError("the language has no marker at the start of a line and of a word")
+        case c.Lit(spellings, line_start, word_start):
+            return _literals(spellings, "bol" if line_start else "bow" if word_start else "")
         case c.Seq(()):
             return "()", _ATOM
         case c.Seq(items):
@@ -120,10 +122,10 @@ def _repeated(item: c.Node, quantifier: str) -> tuple[str, int]:
     return (f"({text})" if isinstance(item, c.Opt | c.Many) else text) + quantifier, _ATOM
 
 
-def _literals(spellings: tuple[str, ...], line_start: bool) -> tuple[str, int]:
+def _literals(spellings: tuple[str, ...], place: str) -> tuple[str, int]:
     text = " | ".join(map(literal, spellings))
-    if line_start:
-        return (f"bol {text}" if len(spellings) == 1 else f"bol ({text})"), _ATOM
+    if place:
+        return (f"{place} {text}" if len(spellings) == 1 else f"{place} ({text})"), _ATOM
     return text, _ATOM if len(spellings) == 1 else _ALT
 
 
@@ -144,8 +146,8 @@ def _word(node: c.Node) -> str:
     match node:
         case c.Ws():
             return _white(node)
-        case c.Text(sink, strip):
-            return _given(sink, strip=strip if strip != "none" else "")
+        case c.Text(sink, strip, block):
+            return _given(sink, "block" if block else "", strip=strip if strip != "none" else "")
         case c.Field():
             return _field(node)
         case c.Let(register, value):
@@ -156,6 +158,8 @@ def _word(node: c.Node) -> str:
             return "pyargs"
         case c.Quoted(quote):
             return f"quoted({literal(quote)})"
+        case c.Elements(prefix):
+            return f"elements({literal(prefix)})"
         case c.Verbatim(key):
             return f"verbatim({_register(key)})"
         case c.Envelope():
@@ -176,7 +180,7 @@ def _word(node: c.Node) -> str:
         case c.Section(item):
             return _given("section", _write(item, _ALT))
         case c.Attempt(item):
-            flags = [flag for flag in ("word", "aside") if getattr(node, flag)]
+            flags = [flag for flag in ("word", "unsure", "aside") if getattr(node, flag)]
             return _given(
                 "attempt", _write(item, _ALT), *flags, until=node.until if node.until != "announced" else ""
             )
@@ -211,14 +215,13 @@ def _register(name: str) -> str:
 
 def _field(node: c.Field) -> str:
     word = (
-        [node.register]
-        if node.register in ("name", "key", "id", "kind")
-        else ["field", _register(node.register)]
+        [node.register] if node.register in ("name", "key", "id", "kind") else ["field", _register(node.register)]
     )
     return _given(
         *word,
         *(flag for flag in ("quoted", "offered", "empty") if getattr(node, flag)),
         chars=_regex(node.chars) if node.chars else "",
+        unescape=node.unescape,
         holds=" | ".join(map(literal, node.holds)),
         limit=str(node.limit) if node.limit != c.FIELD_LIMIT else "",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from toolgrammar.combinators import Grammar
-from toolgrammar.machine.compile import compile_grammar
 from toolgrammar.machine.program import Program
 
 #: Programs kept; a server serves few formats, a test run many.
@@ -47,4 +46,11 @@ class _Key:
 
 @lru_cache(maxsize=_KEPT)
 def _compiled(key: _Key, tokens: tuple[str, ...]) -> Program:
-    return compile_grammar(key.grammar, tokens)
+    # Imported here, and what reads the grammar's values with it: no call in a stream waits for an import.
+    from toolgrammar.machine.compile import compile_grammar
+    from toolgrammar.machine.values import scanner_of
+
+    program = compile_grammar(key.grammar, tokens)
+    for op in {state.op for state in program.states}:
+        scanner_of(op)
+    return program

@@ -46,6 +46,13 @@ def walk(node: Any) -> Iterator[Any]:
         yield from walk(child)
 
 
+def tags(grammar: c.Grammar, opener: str) -> tuple[str, ...]:
+    """What stands behind ``opener`` in the grammar's own literals."""
+    inner = (each for node in grammar.rules.values() for each in walk(node) if isinstance(each, c.Lit))
+    texts = (text for each in inner for text in each.spellings if text.startswith(opener) and text != opener)
+    return tuple(dict.fromkeys(text[len(opener) :] for text in texts))
+
+
 def check_class(pattern: str, rule: str) -> None:
     """A field's ``chars`` is exactly one character class."""
     parsed = _parse(pattern, rule)
@@ -138,7 +145,7 @@ def distinct(arms: list[Arm], state: State) -> list[Arm]:
 
 def _same(a: Arm, b: Arm) -> bool:
     return (
-        a.text == b.text and a.peek == b.peek and a.line_start == b.line_start
+        a.text == b.text and a.peek == b.peek and a.line_start == b.line_start and a.word_start == b.word_start
         and a.exact == b.exact and a.least == b.least and a.key_end == b.key_end
     )  # fmt: skip
 
@@ -178,6 +185,9 @@ def _last(grammar: c.Grammar, node: Any, seen: frozenset[str]) -> tuple[list[str
         case c.Alt(arms):
             parts = [_last(grammar, arm, seen) for arm in arms]
             return [t for texts, _ in parts for t in texts], any(empty for _, empty in parts)
+        case c.Choose(_, arms):
+            ways = [_last(grammar, arm.item, seen) for arm in arms]
+            return [t for texts, _ in ways for t in texts], any(empty for _, empty in ways)
         case c.Opt(item) | c.Many(item):
             return _last(grammar, item, seen)[0], True
         case c.Call(item) | c.Section(item) | c.Attempt(item):
@@ -186,6 +196,6 @@ def _last(grammar: c.Grammar, node: Any, seen: frozenset[str]) -> tuple[list[str
             if rule in seen or rule not in grammar.rules:
                 return [], False
             return _last(grammar, grammar.rules[rule], seen | {rule})
-        case c.Ws() | c.Peek() | c.Text():
+        case c.Ws() | c.Peek() | c.Text() | c.Let():
             return [], True
     return [], False

@@ -8,6 +8,7 @@ decides what is held back; no grammar says it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, NamedTuple
 
@@ -15,10 +16,9 @@ from toolgrammar import combinators as c
 from toolgrammar.errors import GrammarError, UnboundedRecursionError, UnknownRuleError
 from toolgrammar.machine import checks
 from toolgrammar.machine import program as p
-from toolgrammar.machine.patterns import matchers
+from toolgrammar.machine.patterns import full_matcher, later, partial_matcher
 from toolgrammar.machine.program import Arm, Program, State
 from toolgrammar.machine.safe_text import SafeText
-from toolgrammar.machine.tokens import with_sentinels
 
 #: How often one rule may be open inside itself before its recursion counts as unbounded.
 _DEPTH = 12
@@ -43,6 +43,8 @@ def compile_grammar(grammar: c.Grammar, tokens: tuple[str, ...] = ()) -> Program
     """
     checks.check_rules(grammar)
     if tokens:
+        from toolgrammar.machine.tokens import with_sentinels
+
         grammar = with_sentinels(grammar, tokens)
     builder = _Builder(grammar, tokens)
     starts = {state: builder.start(rule) for state, rule in grammar.starts.items()}
@@ -102,6 +104,7 @@ class _Builder:
                 | c.Typed()
                 | c.PyArgs()
                 | c.Quoted()
+                | c.Elements()
                 | c.Verbatim()
                 | c.Let()
             ):
@@ -111,7 +114,7 @@ class _Builder:
             case c.Choose():
                 state = self.new(p.CHOOSE, scope, node, k)
                 state.cases = tuple(
-                    (re.compile(arm.pattern, re.S).fullmatch, arm.when, self.build(arm.item, k, scope))
+                    (_pattern(arm.pattern, "fullmatch"), arm.when, self.build(arm.item, k, scope))
                     for arm in node.arms
                 )
                 return state
@@ -128,12 +131,21 @@ class _Builder:
         while i:
             i -= 1
             item = items[i]
-            if isinstance(item, c.Peek) and i and isinstance(items[i - 1], c.Lit):
+            marker = self.resolved(items[i - 1]) if i and isinstance(item, c.Peek) else None
+            if isinstance(marker, c.Lit):
                 i -= 1
-                k = self.literal(items[i], item, k, scope)
+                k = self.literal(marker, item, k, scope)
             else:
                 k = self.build(item, k, scope)
         return k
+
+    def resolved(self, node: Any) -> Any:
+        """``node``, or what the rule it names is."""
+        for _ in range(_DEPTH):
+            if not isinstance(node, c.Ref) or node.rule not in self.grammar.rules:
+                break
+            node = self.grammar.rules[node.rule]
+        return node
 
     def rule(self, name: str, k: State, scope: _Scope) -> State:
         if name not in self.grammar.rules:
@@ -151,6 +163,7 @@ class _Builder:
         self.active.append(name)
         body = self.build(self.grammar.rules[name], k, scope._replace(rule=name))
         self.active.pop()
+        entry.open = body.open  # a rule that is a section is one from its first character on
         entry.options = (body,)
         return entry
 
@@ -162,8 +175,9 @@ class _Builder:
     def attempts(self, state: State) -> None:
         """An attempt that nothing marks is tried first; its text goes to the way on behind it."""
         defaults = [default for option in state.options if (default := self.first(option)[1]) is not None]
-        if len(defaults) > 1 and defaults[0].op == p.SAVE:
-            defaults[0].fallback = self.text_behind(defaults[1])
+        for attempt, other in itertools.pairwise(defaults):
+            if attempt.op == p.SAVE:
+                attempt.retry = other
 
     def repeat(self, node: c.Many, k: State, scope: _Scope) -> State:
         loop = self.new(p.ALT, scope)
@@ -180,9 +194,10 @@ class _Builder:
         for text in node.spellings:
             arm = Arm(text, k, scope.rule)
             arm.control = self.is_control(text)
+            arm.whole = self.is_whole(text)
             if arm.control and text not in self.grammar.stops:
                 self.controls[text] = None
-            arm.line_start = node.line_start
+            arm.line_start, arm.word_start = node.line_start, node.word_start
             if peek is not None:
                 arm.peek_frame, arm.peek = self.lookahead(peek, scope)
             arms.append(arm)
@@ -212,21 +227,24 @@ class _Builder:
     def leaf(self, node: Any, k: State, scope: _Scope) -> State:
         ops: dict[Any, int] = {
             c.Ws: p.WS, c.Text: p.TEXT, c.Field: p.FIELD, c.Json: p.JSON, c.Typed: p.TYPED,
-            c.PyArgs: p.PYARGS, c.Quoted: p.QUOTED, c.Verbatim: p.VERBATIM, c.Let: p.LET,
+            c.PyArgs: p.PYARGS, c.Quoted: p.QUOTED, c.Elements: p.ELEMENTS, c.Verbatim: p.VERBATIM, c.Let: p.LET,
         }  # fmt: skip
         op = ops[type(node)]
-        if op in (p.JSON, p.TYPED, p.PYARGS, p.QUOTED, p.VERBATIM) and not scope.in_call:
+        if op in (p.JSON, p.TYPED, p.PYARGS, p.QUOTED, p.ELEMENTS, p.VERBATIM) and not scope.in_call:
             raise checks.misplaced("a value stands outside call(...)", scope.rule)
         state = self.new(op, scope, node, k)
         if op == p.TEXT:
             state.sink = {"content": p.CONTENT, "reasoning": p.REASONING, "drop": p.DROP}[node.sink]
+            state.block = node.block or node.sink in self.grammar.joined
             state.strip = {"none": 0, "all": 1, "first": 2}[node.strip]
         if op == p.FIELD and node.chars:
-            state.chars = re.compile(f"(?:{node.chars})*").match
+            state.chars = later(lambda: re.compile(f"(?:{node.chars})*").match, state, "chars")
         if op == p.TYPED:
             state.options = tuple(self.build(item, self.end, scope) for item in node.reopen)
         if op in (p.JSON, p.QUOTED):
             state.cases = scope.closers
+        if op == p.ELEMENTS:
+            state.texts = checks.tags(self.grammar, f"{node.prefix}<")
         return state
 
     def envelope(self, node: c.Envelope, k: State, scope: _Scope) -> State:
@@ -243,7 +261,8 @@ class _Builder:
 
     def section(self, node: Any, item: Any, k: State, scope: _Scope) -> State:
         closers = tuple(t for t in checks.last_literals(self.grammar, item) if len(t) > 1)
-        inner = scope._replace(open=True, closers=closers, rest=self.rest(closers, k, scope))
+        aside = isinstance(node, c.Attempt) and node.aside
+        inner = scope._replace(open=scope.open or not aside, closers=closers, rest=self.rest(closers, k, scope))
         closed = self.new(p.CLOSED, scope, node, k)
         body = self.build(item, closed, inner)
         if isinstance(node, c.Section):
@@ -267,12 +286,16 @@ class _Builder:
         drafted.options = (item, closer)
         drafted.next = k
         draft = self.new(p.DRAFT, scope, node, item)
-        draft.guard = self.first(closer)[0][0].text
+        draft.texts = tuple(arm.text for arm in self.first(closer)[0])
         return draft
 
     def is_control(self, text: str) -> bool:
         """Whether a marker is, or contains, a control token (reading convention 3)."""
         return bool(_CONTROL.search(text)) or any(token in text for token in self.grammar.tokens)
+
+    def is_whole(self, text: str) -> bool:
+        """Whether a marker is control tokens and nothing else, or a whole tag that begins with one."""
+        return self.is_control(text) and (text in self.grammar.tokens or text.endswith((">", "]")))
 
     # ---- what a state begins with -------------------------------------------------------------------------
 
@@ -320,8 +343,11 @@ class _Builder:
             elif state.op in (p.JSON, p.ENVELOPE, p.QUOTED, p.PYARGS):
                 self.finish_json(state)
         for state in self.states:
+            state.settled = self.is_settled(state)
             state.fallback = state.fallback or self.fallback(state)
-        return Program(self.grammar, tuple(self.states), starts, self.lost, self.tokens)
+        program = Program(self.grammar, tuple(self.states), starts, self.lost, self.tokens)
+        program.controls = tuple(self.controls)
+        return program
 
     def stop_arms(self, have: list[Arm], state: State, frame: str) -> list[Arm]:
         texts = {arm.text for arm in have}
@@ -329,7 +355,7 @@ class _Builder:
         for text in self.grammar.stops:
             if text not in texts:
                 arm = Arm(text, self.end, state.rule)
-                arm.control = arm.stops = True
+                arm.control = arm.stops = arm.whole = True
                 arm.frame = frame
                 arms.append(arm)
         return arms
@@ -341,9 +367,11 @@ class _Builder:
             default_text = self.text_behind(default)
             if default_text is not None:
                 arms += self.first(default_text.next)[0] if default_text.next else []
-            arms = [self.closer(text, state) for text in state.cases] + [
-                arm for arm in arms if arm.text not in state.cases
-            ]
+            first: dict[str, Arm] = {}
+            for arm in arms:
+                first.setdefault(arm.text, arm)
+            arms = [self.closer(text, state) for text in state.cases]
+            arms += [arm for text, arm in first.items() if text not in state.cases]
         elif default is not None and not self.runs_out(default):
             raise checks.unmarked(state)
         arms += self.stop_arms(arms, state, "")
@@ -351,7 +379,7 @@ class _Builder:
         for text in self.grammar.skips:
             if text not in texts:
                 arm = Arm(text, state, state.rule)
-                arm.skip = arm.control = True
+                arm.skip = arm.control = arm.whole = True
                 arms.append(arm)
         if state.strip:
             for arm in arms:
@@ -365,7 +393,7 @@ class _Builder:
     def closer(self, text: str, state: State) -> Arm:
         assert state.next is not None
         arm = Arm(text, state.next, state.rule)
-        arm.control = self.is_control(text)
+        arm.control, arm.whole = self.is_control(text), self.is_whole(text)
         return arm
 
     def runs_out(self, state: State) -> bool:
@@ -401,17 +429,35 @@ class _Builder:
             return self.text_behind(state.default) if state.default is not None else state.rest
         return state.rest
 
+    def is_settled(self, state: State | None) -> bool:
+        """Whether a draft's candidate is complete here: nothing must follow."""
+        for _ in range(64):
+            if state is None:
+                return False
+            if state.op == p.DRAFTED:
+                return True
+            if state.op == p.ALT:
+                state = state.default
+            elif state.op in (p.CLOSED, p.ENDCALL) or (state.op == p.WS and not state.node.least):
+                state = state.next
+            else:
+                return False
+        return False
+
     def set_markers(self, state: State, arms: list[Arm]) -> None:
         """Group ``arms`` by marker and compile the search for them."""
         groups: dict[str, list[Arm]] = {}
         for arm in arms:
             groups.setdefault(arm.text, []).append(arm)
+        for arm in arms:
+            arm.seal()
         for group in groups.values():
             group[:] = checks.distinct(group, state)
         state.marks = SafeText(tuple(groups))
         state.cases = tuple(tuple(group) for group in groups.values())
         firsts = {text[0] for text in groups}
-        state.special = re.compile("[" + re.escape("".join(sorted(firsts))) + "]").search if firsts else _nowhere
+        special = "[" + re.escape("".join(sorted(firsts))) + "]"
+        state.special = _pattern(special, "search", state, "special") if firsts else _nowhere
         state.guard = firsts.pop() if len(firsts) == 1 else ""
 
     def finish_choice(self, state: State) -> None:
@@ -429,11 +475,14 @@ class _Builder:
         if state.default is None or state.op == p.DRAFTED:
             arms += self.stop_arms(arms, state, c.WHITE)
         self.attempts(state)
+        for arm in arms:
+            arm.seal()
         arms = checks.distinct(arms, state)
         state.arms = tuple(arms)
         state.texts = tuple(arm.text for arm in arms)
         if arms:
-            state.full, state.partial = matchers(arms)
+            state.full = later(lambda: full_matcher(arms), state, "full")
+            state.partial = later(lambda: partial_matcher(arms), state, "partial")
 
     def finish_value(self, state: State) -> None:
         """A field or raw value ends where its successor begins."""
@@ -443,7 +492,7 @@ class _Builder:
             if state.op != p.FIELD or state.chars is None:
                 raise checks.unmarked(state)
             state.default = state.next
-            state.special = re.compile(f"(?!{state.node.chars})", re.S).search
+            state.special = _pattern(f"(?!{state.node.chars})", "search", state, "special")
             return
         if state.op == p.FIELD:
             arms += self.breakers(arms, state)
@@ -457,7 +506,7 @@ class _Builder:
         if state.op == p.FIELD and not state.node.offered:
             firsts = "[" + re.escape("".join(sorted({arm.text[0] for arm in arms}))) + "]"
             inside = f"|(?!{state.node.chars})." if state.node.chars else ""
-            state.full = re.compile(firsts + inside, re.S).search
+            state.full = _pattern(firsts + inside, "search", state, "full")
         if state.op == p.TYPED:
             assert state.marks is not None
             special = (
@@ -465,7 +514,8 @@ class _Builder:
                 | set(state.node.trim[-1:])
                 | {"\n" if state.node.reopen else ""}
             )
-            state.full = re.compile("[" + re.escape("".join(sorted(special))) + r'"\\\x00-\x1f]').search
+            pattern = "[" + re.escape("".join(sorted(special))) + r'"\\\x00-\x1f]'
+            state.full = _pattern(pattern, "search", state, "full")
 
     def breakers(self, have: list[Arm], state: State) -> list[Arm]:
         """Control tokens that cannot stand in a field: one shows that it was none."""
@@ -499,6 +549,11 @@ class _Builder:
             texts += [text for text in behind.marks.markers if len(text) > 1]
         texts = list(dict.fromkeys((*state.cases, *texts, *self.grammar.stops)))
         state.marks = SafeText(tuple(texts)) if texts else None
+
+
+def _pattern(pattern: str, method: str, state: State | None = None, slot: str = "") -> Any:
+    """A method of the pattern, compiled ``later``; its dot is any character."""
+    return later(lambda: getattr(re.compile(pattern, re.S), method), state, slot)
 
 
 def _framed(arm: Arm, node: c.Ws) -> Arm:

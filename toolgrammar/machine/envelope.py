@@ -80,6 +80,7 @@ class EnvelopeScanner(Scanner):
         "_waiting",
         "_wrapped",
         "announced",
+        "early_id",
         "id",
         "in_string",
         "name",
@@ -92,6 +93,8 @@ class EnvelopeScanner(Scanner):
         super().__init__()
         self.name: str = ""
         self.id: str = ""
+        #: The id as far as it was known when the call was announced.
+        self.early_id: str = ""
         self.announced: bool = False
         self.in_string: bool = False
         self.quiet: Callable[..., Any] | None = None
@@ -123,7 +126,7 @@ class EnvelopeScanner(Scanner):
         """All that changes, as its own copy; what is of one scan only is left out."""
         return (
             (self.text, self.status, self.malformed, self.notes.copy()),
-            (self.name, self.id, self.announced, self.in_string),
+            (self.name, self.id, self.early_id, self.announced, self.in_string),
             (self._state, self._role, self._wrapped, self._begun, self._waiting.copy()),
             (self._held, self._quote, self._escaped),
             None if self._inner is None else self._inner.copy(),
@@ -133,7 +136,7 @@ class EnvelopeScanner(Scanner):
     def __setstate__(self, progress: tuple[Any, ...]) -> None:
         said, told, place, string, self._inner, self._skip = progress
         self.text, self.status, self.malformed, self.notes = said
-        self.name, self.id, self.announced, self.in_string = told
+        self.name, self.id, self.early_id, self.announced, self.in_string = told
         self._state, self._role, self._wrapped, self._begun, self._waiting = place
         self._held, self._quote, self._escaped = string
 
@@ -145,6 +148,16 @@ class EnvelopeScanner(Scanner):
         self._hold = -1
         self.text = ""
         return self._read(buf, pos, end, eof)
+
+    @property
+    def lost(self) -> bool:
+        return self.malformed or (self._inner is not None and self.announced and self._inner.lost)
+
+    @property
+    def quoting(self) -> bool:
+        if self._state == _ARGUMENTS and self._inner is not None:
+            return self._inner.quoting
+        return self._state == _TEXT or (self._state == _SKIPPED and self._skip is not None and self._skip.quoting)
 
     def direct(self) -> JsonArguments | None:
         """The scanner that may be asked in this one's place, as long as it says MORE and notes nothing."""
@@ -284,6 +297,7 @@ class EnvelopeScanner(Scanner):
             if not self.name or self._spec.decision in (STRONG, WEAK):
                 return self._flaw(i)
             self.announced = True
+            self.early_id = self.id
             self._release()
         if not self._begun:
             self.text += "{}"
@@ -295,6 +309,7 @@ class EnvelopeScanner(Scanner):
     def _begin_arguments(self, buf: str, i: int) -> int:
         if self.name and not self.announced:
             self.announced = True
+            self.early_id = self.id
         if buf[i] == "}" and self._spec.tool_key:
             self._begun = False  # no value
             return self._close(i)
@@ -346,6 +361,7 @@ class EnvelopeScanner(Scanner):
             certain = self._begun
         if certain:
             self.announced = True
+            self.early_id = self.id
             self._release()
 
     def _release(self) -> None:

@@ -178,6 +178,14 @@ class JsonObject(Scanner):
             self._out.clear()
         return cut
 
+    @property
+    def lost(self) -> bool:
+        return self.malformed or self.as_written
+
+    @property
+    def quoting(self) -> bool:
+        return self._state in (_STRING, _SINGLE, _IN_KEY)
+
     def _run(self, buf: str, i: int, end: int, eof: bool) -> int:
         while i < end and self.status == MORE:
             state = self._state

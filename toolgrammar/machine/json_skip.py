@@ -36,6 +36,11 @@ class JsonSkip(Scanner):
         self._in_string = in_string
         self._escaped = False
 
+    @property
+    def quoting(self) -> bool:
+        """Whether the text read last is inside a string."""
+        return self._in_string
+
     def copy(self) -> JsonSkip:
         other = JsonSkip(self._ends, self._value)
         other.__setstate__(self._progress())

@@ -26,13 +26,19 @@ class Loop(Steps):
                 buf = self.buf
                 continue
             # Read up to the closer of reasoning; a candidate that is still open there is broken by it.
+            self.pause = False
             rest = buf[max(closer - self.base, 0) :]
             if closer > self.base:
                 self.run(buf[: closer - self.base], False)
                 rest = self.buf + rest
             self.buf = rest
             self.held_from = 0
-            if self.drafting():
+            if self.pause:  # another draft was opened before the closer was reached
+                buf = rest
+                continue
+            if self.scanner is not None and self.scanner.quoting:
+                self.closer_from = closer + 1  # inside a JSON string it is data
+            elif self.drafting():
                 self.take_back(self.spec[0], closer)
                 self.moved = False
             buf = self.buf
@@ -55,19 +61,23 @@ class Loop(Steps):
             bool(self.spec)
             and self.spec[0].kind == DRAFT
             and self.spec[0].draft_phase == 1
-            and self.state.op != p.DRAFTED
+            and not (self.state.settled and len(self.spec) == 1)
         )
 
     def closer_ahead(self, buf: str) -> int | None:
         """Raw position of reasoning's closer in what an incomplete candidate holds or is to read."""
         if not self.drafting():
             return None
-        closer: str = self.spec[0].node.guard
-        before = self.held[-1][1 - len(closer) :] if self.held else ""
-        if len(self.held) > 1 and len(before) < len(closer) - 1:
-            before = "".join(self.held[-len(closer) :])[1 - len(closer) :]
-        at = (before + buf).find(closer)
-        return None if at < 0 else self.base - len(before) + at
+        closers: tuple[str, ...] = self.spec[0].node.texts
+        reach = max(map(len, closers)) - 1
+        before = self.held[-1][-reach:] if self.held else ""
+        if len(self.held) > 1 and len(before) < reach:
+            before = "".join(self.held[-reach:])[-reach:]
+        text = before + buf
+        offset = self.base - len(before)
+        since = max(self.closer_from - offset, 0)
+        found = [at for closer in closers if (at := text.find(closer, since)) >= 0]
+        return min(found) + offset if found else None
 
     def run(self, buf: str, eof: bool) -> None:
         """The loop over steps."""

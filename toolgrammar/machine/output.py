@@ -34,9 +34,6 @@ class Output:
         self.tools = tools
         self.repair = repair
         self.strict = strict
-        self.joined = frozenset(
-            {"content": p.CONTENT, "reasoning": p.REASONING}[sink] for sink in program.grammar.joined
-        )
         #: Raw characters consumed before the current buffer.
         self.base = 0
         self.sink: list[Event] = []
@@ -63,7 +60,7 @@ class Output:
     def enter(self, state: State) -> None:
         """A new stretch of text begins."""
         self.fresh = True
-        self.join = state.sink in self.joined and bool(self.said >> state.sink & 1)
+        self.join = state.block and bool(self.said >> state.sink & 1)
 
     def say(self, state: State, text: str, at: int) -> bool:
         """Give out ``text`` (raw, from ``at``) in the state's channel. False: only white space, still held."""

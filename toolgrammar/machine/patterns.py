@@ -7,30 +7,49 @@ behind one bounded character-class run: they cannot back-track beyond that run.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolgrammar.machine.program import RUN_LIMIT, Arm
-from toolgrammar.machine.safe_text import partial_pattern
+from toolgrammar.machine.program import RUN_LIMIT, Arm, State
+from toolgrammar.machine.safe_text import partial_pattern, undecided
 
 
-def matchers(arms: Sequence[Arm]) -> tuple[Any, Any]:
-    """``(full, partial)``: ``full(buf, pos, end)`` matches an arm, its index is ``lastindex - 1``; ``partial``
-    matches if, at the end of the buffer, an arm may still begin at ``pos``."""
+def later(make: Callable[[], Any], state: State | None = None, slot: str = "") -> Any:
+    """A function that makes itself, with ``make``, when it is first called, and then stands in ``slot``.
+
+    For compiled patterns: they are most of the work of compiling a grammar, and an output visits few states.
+    """
+    made: Any = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal made
+        if made is None:
+            made = make()
+            if state is not None:
+                setattr(state, slot, made)
+        return made(*arguments)
+
+    return call
+
+
+def full_matcher(arms: Sequence[Arm]) -> Any:
+    """``full(buf, pos, end)`` matches an arm; its index is ``lastindex - 1``."""
     full = []
-    partial = []
+    texts = [arm.text for arm in arms]
     for arm in arms:
-        frame = _frame(arm)
         longer = [
             re.escape(other.text) for other in arms if other.text != arm.text and other.text.startswith(arm.text)
         ]
         guard = f"(?!{'|'.join(longer)})" if longer else ""
-        wait = r"(?!\Z)" if longer else ""
-        full.append(f"{frame}{guard}({re.escape(arm.text)}){wait}")
-        partial.append(_partial_frame(arm) + f"(?:{partial_pattern(arm.text)})?" + r"\Z")
-        if longer:
-            partial.append(frame + re.escape(arm.text) + r"\Z")
-    return re.compile("|".join(full)).match, re.compile("|".join(partial)).match
+        wait = undecided(arm.text, texts)
+        full.append(f"{_frame(arm)}{guard}({re.escape(arm.text)}){wait}")
+    return re.compile("|".join(full)).match
+
+
+def partial_matcher(arms: Sequence[Arm]) -> Any:
+    """``partial(buf, pos, end)`` matches if, at the end of the buffer, an arm may still begin at ``pos``."""
+    patterns = [_partial_frame(arm) + f"(?:{partial_pattern(arm.text)})?" + r"\Z" for arm in arms]
+    return re.compile("|".join(patterns)).match
 
 
 def _frame(arm: Arm) -> str:

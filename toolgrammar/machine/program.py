@@ -21,22 +21,23 @@ ENVELOPE: Final = 5
 TYPED: Final = 6
 PYARGS: Final = 7
 QUOTED: Final = 8
-VERBATIM: Final = 9
+ELEMENTS: Final = 9
+VERBATIM: Final = 10
 # Steps that only change the machine.
-CHOOSE: Final = 10
-SAVE: Final = 11
-CLOSED: Final = 12
-CALL: Final = 13
-ENDCALL: Final = 14
-DRAFT: Final = 15
-DRAFTED: Final = 16
-CONFIRM: Final = 17
-END: Final = 18
-LET: Final = 19
+CHOOSE: Final = 11
+SAVE: Final = 12
+CLOSED: Final = 13
+CALL: Final = 14
+ENDCALL: Final = 15
+DRAFT: Final = 16
+DRAFTED: Final = 17
+CONFIRM: Final = 18
+END: Final = 19
+LET: Final = 20
 
 NAMES: Final = (
-    "text", "alt", "ws", "field", "json", "envelope", "typed", "pyargs", "quoted", "verbatim",
-    "choose", "save", "closed", "call", "endcall", "draft", "drafted", "confirm", "end", "let",
+    "text", "alt", "ws", "field", "json", "envelope", "typed", "pyargs", "quoted", "elements",
+    "verbatim", "choose", "save", "closed", "call", "endcall", "draft", "drafted", "confirm", "end", "let",
 )  # fmt: skip
 
 #: White space a marker's framing may hold; a longer run is text.
@@ -52,7 +53,8 @@ class Arm:
 
     __slots__ = (
         "breaks", "closes", "consume", "control", "effects", "exact", "frame", "key_end", "least", "line_start",
-        "peek", "peek_frame", "rule", "skip", "stops", "target", "text",
+        "peek", "peek_frame", "plain", "rule", "skip", "stops", "target", "text", "whole",
+        "word_start",
     )  # fmt: skip
 
     def __init__(self, text: str, target: State, rule: str) -> None:
@@ -67,7 +69,10 @@ class Arm:
         self.peek_frame = ""
         self.consume = True
         self.control = False
+        #: It is a whole token or tag, not the beginning of one.
+        self.whole = False
         self.line_start = False
+        self.word_start = False
         #: It ends the turn.
         self.stops = False
         #: The marker goes with the text around it: no new stretch begins.
@@ -79,12 +84,23 @@ class Arm:
         #: A declared, not yet given key must follow, up to this string.
         self.key_end = ""
         self.effects: tuple[State, ...] = ()
+        #: The marker counts whatever stands around it (see ``seal``).
+        self.plain = True
+
+    def seal(self) -> None:
+        """Work out whether the marker counts whatever stands around it."""
+        self.plain = not (self.peek or self.line_start or self.word_start or self.key_end)
 
     def copy(self) -> Arm:
         """A copy whose framing and effects may be changed."""
-        new = Arm(self.text, self.target, self.rule)
-        for slot in Arm.__slots__:
-            setattr(new, slot, getattr(self, slot))
+        # Slot by slot (a new slot goes here too), without ``__init__``: compiling a grammar makes thousands.
+        new = Arm.__new__(Arm)
+        new.text, new.target, new.rule = self.text, self.target, self.rule
+        new.frame, new.exact, new.least = self.frame, self.exact, self.least
+        new.peek, new.peek_frame, new.consume = self.peek, self.peek_frame, self.consume
+        new.control, new.whole, new.key_end, new.plain = self.control, self.whole, self.key_end, self.plain
+        new.line_start, new.word_start, new.stops = self.line_start, self.word_start, self.stops
+        new.skip, new.breaks, new.closes, new.effects = self.skip, self.breaks, self.closes, self.effects
         return new
 
 
@@ -92,8 +108,8 @@ class State:
     """One step. Which fields count depends on ``op``."""
 
     __slots__ = (
-        "arms", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
-        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rule", "sink", "special",
+        "arms", "block", "breaks", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
+        "marks", "next", "node", "op", "open", "options", "partial", "rest", "retry", "rule", "settled", "sink", "special",
         "strip", "texts",
     )  # fmt: skip
 
@@ -127,7 +143,15 @@ class State:
         self.edge = ""
         #: Where text goes that was held from here and turned out to be text.
         self.fallback: State | None = None
+        #: TEXT: joined to what its sink said before.
+        self.block = False
+        #: QUOTED: control tokens that break it off.
+        self.breaks: SafeText | None = None
+        #: SAVE: the way on that reads the text again if the attempt fails.
+        self.retry: State | None = None
         self.sink = CONTENT
+        #: A draft's candidate is complete here.
+        self.settled = False
         self.strip = 0
         self.chars: Any = None
         self.cases: tuple[Any, ...] = ()
@@ -139,7 +163,7 @@ class State:
 class Program:
     """A compiled grammar. Immutable after compilation; one per grammar and set of token markers."""
 
-    __slots__ = ("grammar", "lost", "starts", "states", "tokens")
+    __slots__ = ("controls", "grammar", "lost", "starts", "states", "tokens")
 
     def __init__(
         self,
@@ -151,9 +175,19 @@ class Program:
     ) -> None:
         self.grammar = grammar
         self.tokens = tokens
+        #: The control tokens among the grammar's markers.
+        self.controls: tuple[str, ...] = ()
         #: Where reading goes on when nothing fits and no section says better: content to the end.
         self.lost = lost
         self.states = states
         self.starts = starts
         for index, state in enumerate(states):
             state.index = index
+
+    def breaks_of(self, state: State, quote: str) -> SafeText | None:
+        """Control tokens that break a notation off where they stand outside its strings."""
+        if state.breaks is None:
+            ends = state.marks.markers if state.marks is not None else ()
+            found = [text for text in self.controls if text not in ends and text != quote]
+            state.breaks = SafeText(tuple(found))
+        return state.breaks if state.breaks.markers else None

@@ -19,5 +19,6 @@ def play_prompt(session: Session, prompt: str) -> None:
     tail = prompt[at:] if at >= 0 else ""
     if not tail:
         return
+    session.start_at("prompt")
     session.feed(tail)
     session.forget()

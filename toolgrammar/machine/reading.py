@@ -17,8 +17,6 @@ _YES: Final = 1
 _NO: Final = 0
 _UNDECIDED: Final = -1
 
-#: A marker that ends so is a whole tag or token.
-_TAG_ENDS: Final = (">", "]")
 #: Characters of a tail that are kept to be shown.
 TAIL_LIMIT: Final = 65_536
 
@@ -37,6 +35,8 @@ class Reading(Output):
         self.wait = False
         #: The rest of the one marker that stands half at the end of the buffer; "" if there is no such.
         self.expect = ""
+        #: Raw position before which closers of reasoning inside a draft were seen to be data.
+        self.closer_from = 0
         #: A draft was opened: look for the closer of reasoning before reading on.
         self.pause = False
         #: A rollback put the buffer at another place.
@@ -65,7 +65,7 @@ class Reading(Output):
         """The arm whose marker at ``i`` counts; None if none does, or (``wait``) if that is not known yet."""
         self.wait = False
         for arm in arms:
-            if not arm.peek and not arm.line_start and not arm.key_end:
+            if arm.plain:
                 return arm
             verdict = self.verdict(arm, buf, i, n, eof)
             if verdict == _YES:
@@ -78,6 +78,8 @@ class Reading(Output):
     def verdict(self, arm: Arm, buf: str, i: int, n: int, eof: bool) -> int:
         """Whether what stands around the marker at ``i`` makes it count."""
         if arm.line_start and not (buf[i - 1] if i > 0 else self.prev).endswith("\n"):
+            return _NO
+        if arm.word_start and _word_before(buf[i - 1 : i] if i > 0 else self.prev[-1:]):
             return _NO
         after = i + len(arm.text)
         if arm.key_end:
@@ -129,9 +131,13 @@ class Reading(Output):
         at = self.base + j
         end = i + len(arm.text) if arm.consume else i
         if arm.stops:
+            if self.released_at_end():
+                return self.take_back(self.innermost(), self.base + i)
             self.cut(self.base + i)
         for effect in arm.effects:
             self.effect(effect, at, origin)
+        if arm.effects and self.spec:
+            self.spec[-1].opened = self.base + end
         self.phase = 0
         self.state = arm.target
         if self.trace is not None and end > j:
@@ -140,15 +146,31 @@ class Reading(Output):
             self.mark_control(arm, self.base + i, self.base + end)
         return end
 
+    def released_at_end(self) -> bool:
+        """Whether the end of the stream shows that the open attempt was text."""
+        if not self.speculative():
+            return False
+        node = self.innermost().node
+        if getattr(node, "word", False):
+            return not (self.innermost().until == "announced" and self.call is not None and self.call.announced)
+        if getattr(node, "unsure", False):
+            return not (self.regs.get("name") or self.call is not None) and self.beyond_opener()
+        return False
+
+    def beyond_opener(self) -> bool:
+        """Whether more than its opener and white space was read of the open attempt."""
+        save = self.innermost()
+        return bool(self.raw(save.opened, self.base + len(self.buf)).strip(WHITE))
+
     def mark_control(self, arm: Arm, start: int, end: int) -> None:
         """Remember a control token, or a whole tag that begins with one, inside held text."""
-        if arm.control:
-            self.tag_start = -1 if arm.text.endswith(_TAG_ENDS) else start
-            if self.tag_start < 0:
-                self.controls.append((start, end))
-        elif self.tag_start >= 0 and arm.text.endswith(">"):
+        if self.tag_start >= 0 and arm.text.endswith(">"):
             self.controls.append((self.tag_start, end))
             self.tag_start = -1
+        elif arm.whole:
+            self.controls.append((start, end))
+        elif arm.control:
+            self.tag_start = start
 
     def effect(self, state: State, at: int, origin: State) -> None:
         """Run a state that reads nothing; ``at`` is the raw position, ``origin`` where the machine comes from."""
@@ -200,44 +222,60 @@ class Reading(Output):
             return self.take_back(save, at, code)
         if self.call is not None and self.call.announced:
             self.note("E103", self.call.start, at)
-            self.end_call("malformed", at)
+            self.end_call("incomplete" if self.at_control(pos) else "malformed", at)
         self.call = None
         self.scanner = None
         self.state = self.state.rest or self.program.lost
         self.phase = 0
         return pos
 
+    def at_control(self, pos: int) -> bool:
+        """Whether a value of a notation is broken off by a control token: what it is part of was not finished."""
+        breaks = self.state.breaks
+        return breaks is not None and self.buf.startswith(breaks.markers, pos)
+
     def take_back(self, save: Save, fail: int, code: str = "") -> int:
         """Undo everything since ``save``: what was held is text where it stood, reading goes on at raw ``fail``.
 
-        White space in front of ``fail`` is read again, control tokens are dropped. Returns the new position, 0.
+        White space in front of ``fail`` is read again, control tokens are dropped. An attempt that nothing
+        marked gives way to the next alternative, from its start. Returns the new position, 0.
         """
         if self.ws_end == fail and self.ws_start > save.start:
             fail = self.ws_start
         raw = self.raw(save.start, self.base + len(self.buf))
+        retry = save.origin.retry
+        if retry is not None:
+            self.restore(save)
+            self.state, self.phase = retry, 0
+            self.move(save.start, raw, "")
+            return 0
         target = save.fallback or save.origin.rest or self.program.lost
         if target.edge:  # it may be framing of a marker that comes next
             fail -= tail_length(raw, max(0, fail - save.start - RUN_LIMIT), fail - save.start, target.edge)
         fail = max(fail, save.start + 1)
-        controls = [span for span in self.controls if span[0] >= save.start]
+        controls = [] if save.kind == DRAFT else [span for span in self.controls if span[0] >= save.start]
         self.restore(save)
         self.state, self.phase = target, 1
         if target is not save.origin:
             self.enter(target)
         if code:
             self.note(code, save.start, fail)
-        at = save.start
-        self.releasing = True
-        for start, end in (*controls, (fail, fail)):
-            if at < start <= fail:
-                self.say(target, raw[at - save.start : start - save.start], at)
-            at = max(at, end)
-            if self.trace is not None:
-                self.log_span(start, end, target.rule, "skip")
-        self.releasing = False
-        fail = max(fail, at)
+        fail = self.release(target, raw, save.start, fail, controls)
         self.move(fail, raw[fail - save.start :], raw[: fail - save.start])
         return 0
+
+    def release(self, target: State, raw: str, start: int, fail: int, controls: list[tuple[int, int]]) -> int:
+        """Give out ``raw`` from ``start`` to ``fail`` as text, less the control tokens; returns where it ends."""
+        self.releasing = True
+        at = start
+        for begin, end in (*controls, (fail, fail)):
+            if at < begin <= fail:
+                self.say(target, raw[at - start : begin - start], at)
+            at = max(at, end)
+            if self.trace is not None:
+                self.log_span(begin, end, target.rule, "skip")
+        self.releasing = False
+        return max(fail, at)
 
     def move(self, at: int, buf: str, before: str) -> None:
         """Put the buffer at raw ``at``; ``before`` is the raw text just before it."""
@@ -272,7 +310,7 @@ class Reading(Output):
 
     def cut(self, at: int) -> None:
         """The output ended at raw ``at``: a call or attempt that is open there stays unfinished."""
-        if self.call is None and not self.speculative():
+        if self.call is None and not self.speculative() and not self.regs.get("name"):
             self.confirm()
             return
         self.unfinished = self.unfinished or not (self.speculative() and self.innermost().aside)
@@ -280,8 +318,9 @@ class Reading(Output):
             call = self.announce(at)
             if self.speculative():
                 self.commit()
-            self.note("E201", call.start, at)
-            self.end_call("incomplete", at)
+            broken = self.scanner is not None and self.scanner.lost
+            self.note("E101" if broken else "E201", call.start, at)
+            self.end_call("malformed" if broken else "incomplete", at)
         else:
             start = self.innermost().start if self.speculative() else self.call.start if self.call else at
             self.tail_start = start
@@ -317,6 +356,10 @@ class Reading(Output):
         self.next_index -= drafts
         if not self.spec:
             self.flush()
+
+
+def _word_before(char: str) -> bool:
+    return char.isalnum() or char in ("_", ".")
 
 
 def unquote(text: str) -> str:

@@ -38,10 +38,21 @@ def partial_pattern(marker: str) -> str:
     return re.escape(marker[0]) + nested
 
 
+def undecided(marker: str, markers: Sequence[str]) -> str:
+    """A lookahead that fails where ``marker`` may still become a longer one of ``markers``."""
+    rests = [other[len(marker) :] for other in markers if other != marker and other.startswith(marker)]
+    if not rests:
+        return ""
+    partial = "|".join(partial_pattern(rest) for rest in rests if len(rest) > 1)
+    return f"(?!(?:{partial})?\\Z)" if partial else r"(?!\Z)"
+
+
 class SafeText:
     """The live markers of one state, compiled. Immutable but for ``which``, the result of the last ``find``."""
 
-    __slots__ = ("_candidate", "_first", "_match", "_match_eof", "_search", "_search_eof", "markers", "which")
+    __slots__ = (
+        "_candidate", "_first", "_firsts", "_match", "_match_eof", "_search", "_search_eof", "markers", "which",
+    )  # fmt: skip
 
     def __init__(self, markers: Sequence[str]) -> None:
         if not all(markers):
@@ -51,19 +62,34 @@ class SafeText:
         firsts = sorted({marker[0] for marker in self.markers})
         #: The character all markers share as their first, or "" if they do not.
         self._first: str = firsts[0] if len(firsts) == 1 else ""
-        self._candidate: Callable[..., Any] = (
-            re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _NOTHING.search
-        )
-        live, over = _compile(self.markers, eof=False), _compile(self.markers, eof=True)
-        self._match: Callable[..., Any] = live.match
-        self._search: Callable[..., Any] = live.search
-        self._match_eof: Callable[..., Any] = over.match
-        self._search_eof: Callable[..., Any] = over.search
+        self._firsts: str = "".join(firsts)
+        # Compiled when first needed: a grammar has many states, an output visits few of them.
+        self._match: Callable[..., Any] | None = None
+        self._match_eof: Callable[..., Any] | None = None
+        self._candidate: Callable[..., Any] = _NOTHING.search
+        self._search: Callable[..., Any] = _NOTHING.search
+        self._search_eof: Callable[..., Any] = _NOTHING.search
+
+    def _prepare(self, eof: bool) -> Callable[..., Any]:
+        """Compile what ``find`` needs, and return what matches a marker."""
+        pattern = _compile(self.markers, eof=eof)
+        # What ``find`` looks at goes last: another thread may be in it.
+        if len(self._firsts) > 1:
+            self._candidate = re.compile("[" + re.escape(self._firsts) + "]").search
+        if eof:
+            self._search_eof = pattern.search
+            self._match_eof = pattern.match
+        else:
+            self._search = pattern.search
+            self._match = pattern.match
+        return pattern.match
 
     def find(self, text: str, start: int, end: int, eof: bool = False) -> int:
         """The position up to which ``text[start:end]`` is safe; ``which`` is the marker there, or -1."""
         first = self._first
         match_here = self._match_eof if eof else self._match
+        if match_here is None:
+            match_here = self._prepare(eof)
         tries = 0
         at = start
         while True:
@@ -103,8 +129,7 @@ def _compile(markers: tuple[str, ...], *, eof: bool) -> re.Pattern[str]:
     groups = []
     for i in sorted(range(len(markers))):
         marker = markers[i]
-        waits = not eof and any(o != marker and o.startswith(marker) for o in markers)
-        groups.append((i, f"({re.escape(marker)})" + (r"(?!\Z)" if waits else "")))
+        groups.append((i, f"({re.escape(marker)})" + ("" if eof else undecided(marker, markers))))
     # Groups are numbered in marker order but must be tried longest first: a lookahead for each
     # longer marker keeps the numbering and the longest match.
     parts = []

@@ -52,6 +52,16 @@ class Scanner:
     string_stop: Callable[..., Any] = JSON_SPECIAL
     quiet: Callable[..., Any] | None = None
 
+    @property
+    def lost(self) -> bool:
+        """Whether the value is broken and passed on as written, to an end that has not come."""
+        return self.malformed
+
+    @property
+    def quoting(self) -> bool:
+        """Whether the scanner stands inside a JSON string, where markers are data."""
+        return False
+
     def __init__(self) -> None:
         self.text: str = ""
         self.status: int = MORE

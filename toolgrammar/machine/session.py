@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from toolgrammar.events import CallArguments, Content, Event, Reasoning
 from toolgrammar.machine import program as p
-from toolgrammar.machine.envelope import EnvelopeScanner
 from toolgrammar.machine.loop import Loop
 from toolgrammar.machine.program import Program
 from toolgrammar.machine.reading import TAIL_LIMIT
@@ -150,7 +149,7 @@ class Session(Loop):
         if not self.spec:
             self.sink = self.out
         self.pump(self.buf, True)
-        while self.speculative() and self.innermost().word and not self.certain():
+        while self.released_at_end():
             self.ws_end = -1
             self.take_back(self.innermost(), self.base + len(self.buf))
             self.pump(self.buf, True)
@@ -163,10 +162,6 @@ class Session(Loop):
             self.tail.append(self.buf[:TAIL_LIMIT])
         self.base, self.buf = at, ""
         return self.out
-
-    def certain(self) -> bool:
-        """Whether the open attempt has shown a name that makes it a call even if cut here."""
-        return self.innermost().until == "announced" and bool(self.regs.get("name"))
 
     @property
     def held_characters(self) -> int:
@@ -227,7 +222,7 @@ class Session(Loop):
 
     def telling(self, scanner: Scanner) -> bool:
         """Whether the scanner of a call that is not announced has become certain of it."""
-        return isinstance(scanner, EnvelopeScanner) and scanner.announced
+        return bool(getattr(scanner, "announced", False))  # an envelope's; other calls are never silent
 
     def keep(self, delta: str) -> list[Event]:
         """Take in ``delta``, which decides nothing."""
@@ -241,17 +236,29 @@ class Session(Loop):
 
     # ---- copies and the prompt -----------------------------------------------------------------------------
 
+    def start_at(self, name: str) -> None:
+        """Begin in another start state of the grammar, if it has one of that name."""
+        self.state = self.program.starts.get(name, self.state)
+
     def forget(self) -> None:
-        """Keep the state, forget what was read to get there: the output begins here."""
-        self.base = 0
-        self.prev = "\n"
-        self.said = 0
-        self.join = False
-        self.next_index = 0
-        self.unfinished = False
-        self.ws_start = self.ws_end = self.tail_start = -1
-        self.tail = []
-        self.out = []
+        """Keep the state, forget what was read to get there: the output begins here.
+
+        Undecided text of the prompt is the prompt's: what is released later is output only.
+        """
+        self.base = self.held_start = self.held_from = self.closer_from = 0
+        self.buf = self.expect = ""
+        self.prev = self.prev[-1:]
+        self.said = self.next_index = 0
+        self.join = self.unfinished = False
+        self.ws_start = self.ws_end = self.tail_start = self.tag_start = -1
+        self.tail, self.held, self.controls, self.out, self.log = [], [], [], [], []
+        self.sink = self.log if self.spec else self.out
+        for save in self.spec:
+            save.start = save.log = save.behind = save.behind_log = save.next_index = save.said = 0
+        if self.call is not None:
+            self.call.start = self.call.index = 0
+            self.call.announced = False  # the prompt's call is told again, with the first output in it
+        self.set_path()
 
     def copy(self) -> Session:
         """An independent session in the same state."""

@@ -24,7 +24,7 @@ class Save:
 
     __slots__ = (
         "behind", "behind_log", "call", "draft_phase", "fallback", "fresh", "join", "kind", "log", "next_index",
-        "node", "origin", "regs", "said", "start", "until",
+        "node", "opened", "origin", "regs", "said", "start", "until",
     )  # fmt: skip
 
     def __init__(self, kind: int, node: Any, start: int, origin: State) -> None:
@@ -46,12 +46,9 @@ class Save:
         self.behind = 0
         self.behind_log = 0
         #: What makes the attempt certain.
+        #: Raw position behind the opener.
+        self.opened = start
         self.until: str = getattr(node, "until", "announced")
-
-    @property
-    def word(self) -> bool:
-        """Whether the end of the stream releases the held text."""
-        return bool(getattr(self.node, "word", False))
 
     @property
     def aside(self) -> bool:

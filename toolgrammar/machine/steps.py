@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolgrammar.combinators import WHITE
+from toolgrammar.combinators import WHITE, Field
 from toolgrammar.machine import program as p
 from toolgrammar.machine.program import RUN_LIMIT, Arm, State
 from toolgrammar.machine.reading import run_length, tail_length, unquote
@@ -47,7 +47,8 @@ class Steps(Values):
                     pos = at = i + len(arm.text)
                     continue
                 j = self.frame_start(arm, buf, pos, i)
-                self.say(state, buf[pos:j], self.base + pos)
+                if not self.say(state, buf[pos:j], self.base + pos):
+                    j = pos  # white space only: framing, unless the marker turns out to be text
                 return self.take(arm, state, j, i)
             if self.wait:
                 break
@@ -86,7 +87,7 @@ class Steps(Values):
             if match is not None:
                 i = match.start(match.lastindex)
                 arm = state.arms[match.lastindex - 1]
-                if arm.peek or arm.line_start:
+                if not arm.plain:
                     same = tuple(other for other in state.arms if other.text == arm.text)
                     chosen = self.pick(same, buf, i, n, eof)
                     if self.wait:
@@ -99,7 +100,7 @@ class Steps(Values):
                     self.spec[-1].behind = self.base + pos
                     self.spec[-1].behind_log = len(self.log)
                 return self.take(arm, state, pos, i)
-            if (not eof or state.default is None) and state.partial(buf, pos, n) is not None:
+            if (not eof or state.default is None or (state.open and pos < n)) and state.partial(buf, pos, n) is not None:
                 self.wait = True
                 if pos < n:
                     self.may_go_on(state.texts, buf[pos:n].lstrip(WHITE))
@@ -158,7 +159,7 @@ class Steps(Values):
         i = pos
         end = min(n, pos + node.limit + RUN_LIMIT)
         while arm is None:
-            i = marks.find(buf, i, end, eof and end == n)
+            i = marks.find(buf, i, end)
             self.wait = True
             if marks.which < 0:
                 break
@@ -178,10 +179,10 @@ class Steps(Values):
                 self.wait = False
                 return self.flaw(pos, "W212")
             if eof and text and state.chars is not None and state.chars(buf, i - 1, i).end() < i:
-                self.regs[node.register] = unquote(text) if node.quoted else text
+                self.regs[node.register] = captured(text, node)
             return pos
         if not arm.stops:
-            self.regs[node.register] = unquote(text) if node.quoted else text
+            self.regs[node.register] = captured(text, node)
         if self.trace is not None:
             self.log_span(self.base + pos, self.base + i, f"{state.rule}.{node.register}", "skip")
         return self.take(arm, state, i, i)
@@ -195,7 +196,7 @@ class Steps(Values):
             return pos
         if (end == pos and not node.empty) or end - pos > node.limit:
             return self.flaw(pos)
-        self.regs[node.register] = unquote(buf[pos:end]) if node.quoted else buf[pos:end]
+        self.regs[node.register] = captured(buf[pos:end], node)
         assert state.next is not None
         self.state, self.phase = state.next, 0
         return end
@@ -243,3 +244,10 @@ class Steps(Values):
         if len(names) == 1:
             found["name"] = names[0]
         return len(names) == 1
+
+
+def captured(text: str, node: Field) -> str:
+    """The text of a field as it counts."""
+    if node.quoted:
+        text = unquote(text)
+    return text.replace("&quot;", '"').replace("&amp;", "&") if node.unescape else text

@@ -71,6 +71,8 @@ def marker_tokens(grammar: c.Grammar, special: Sequence[str]) -> tuple[str, ...]
                 texts += inner.spellings
             elif isinstance(inner, c.Quoted):
                 texts.append(inner.quote)
+            elif isinstance(inner, c.Elements):
+                texts.append(inner.prefix)
     found = {token for token in special if token and any(token in text for text in texts)}
     return tuple(sorted(found, key=lambda token: (-len(token), token)))
 

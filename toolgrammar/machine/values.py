@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from toolgrammar.combinators import WHITE
 from toolgrammar.machine import program as p
-from toolgrammar.machine.envelope import EnvelopeScanner
-from toolgrammar.machine.envelope_spec import EnvelopeSpec
-from toolgrammar.machine.json_value import JsonArguments
 from toolgrammar.machine.program import Arm, Program, State
-from toolgrammar.machine.python_arguments import PythonArguments
-from toolgrammar.machine.quoted_object import QuotedObject
 from toolgrammar.machine.reading import Reading, run_length
 from toolgrammar.machine.scanner import DONE, FLAW, Scanner
 from toolgrammar.schema import ToolTable, quote
@@ -20,6 +16,33 @@ from toolgrammar.schema import ToolTable, quote
 _TRIM: Final = 1
 STRING_PHASE: Final = 2
 COLLECT_PHASE: Final = 3
+
+
+@cache
+def scanner_of(op: int) -> Any:
+    """The class that reads the values of a step; None if they need none. A grammar has one or two of them, so
+    each is imported when a grammar that needs it is compiled."""
+    if op == p.JSON:
+        from toolgrammar.machine.json_value import JsonArguments
+
+        return JsonArguments
+    if op == p.ENVELOPE:
+        from toolgrammar.machine.envelope import EnvelopeScanner
+
+        return EnvelopeScanner
+    if op == p.PYARGS:
+        from toolgrammar.machine.python_arguments import PythonArguments
+
+        return PythonArguments
+    if op == p.QUOTED:
+        from toolgrammar.machine.quoted_object import QuotedObject
+
+        return QuotedObject
+    if op == p.ELEMENTS:
+        from toolgrammar.machine.elements import ElementArguments
+
+        return ElementArguments
+    return None
 
 
 class StringKeys:
@@ -55,21 +78,21 @@ class Values(Reading):
         if self.phase == 0:
             self.phase = 1
             self.scanner = self.new_scanner(state)
-        scanner = self.scanner
-        assert scanner is not None
+        scanner: Any = self.scanner  # of the kind that belongs to the state's step
+        end: int
         if self.scanned < 0:
             end = scanner.scan(buf, pos, n, eof)
         else:  # its inner scanner was asked directly
             end, self.scanned = self.scanned, -1
-            if self.direct is not scanner and isinstance(scanner, EnvelopeScanner):
+            if self.direct is not scanner and state.op == p.ENVELOPE:
                 end = scanner.resume(buf, end, n, eof)
         if self.trace is not None and end > pos:
             self.log_span(self.base + pos, self.base + end, state.rule, "emit")
         call = self.call
         if call is None or not call.announced:
-            self.progress(scanner, end)
-        elif scanner.status == DONE and state.op == p.ENVELOPE:
-            self.progress(scanner, end)  # an id may have come last
+            self.progress(state.op, scanner, end)
+        elif (eof or scanner.status == DONE) and state.op == p.ENVELOPE:
+            self.progress(state.op, scanner, end)  # an id may have come last
         if scanner.text:
             self.arguments(scanner.text, self.base + pos, self.base + end)
         if scanner.notes:
@@ -83,6 +106,8 @@ class Values(Reading):
                 call = self.announce(self.base + end)
                 call.broken = True
                 self.note("E101", call.start, self.base + end)
+            if state.op == p.ELEMENTS and self.call is not None and self.call.passed:
+                self.call.members += 1  # the last brace is written when the call ends
             self.scanner = None
             assert state.next is not None
             self.state, self.phase = state.next, 0
@@ -90,36 +115,48 @@ class Values(Reading):
             self.wait = True
         return end
 
-    def progress(self, scanner: Scanner, end: int) -> None:
+    def progress(self, op: int, scanner: Any, end: int) -> None:
         """Tell the name and id of a call, and announce it, as soon as the scanner is certain."""
-        if isinstance(scanner, EnvelopeScanner):
+        if op == p.ENVELOPE:
             if scanner.name:
                 self.regs["name"] = scanner.name
-            if scanner.id:
-                self.regs["id"] = scanner.id
             certain = scanner.announced
+            known = scanner.early_id if certain and not (self.call and self.call.announced) else scanner.id
+            if known:
+                self.regs["id"] = known
         else:
-            certain = isinstance(scanner, PythonArguments) and scanner.confirmed and scanner.status != FLAW
+            certain = op == p.PYARGS and scanner.confirmed and scanner.status != FLAW
         if certain and (self.call is None or not self.call.announced):
             self.announce(self.base + end)
+            if op == p.ENVELOPE and scanner.id:
+                self.regs["id"] = scanner.id  # it came with the same input, but behind the announcement
 
     def new_scanner(self, state: State) -> Scanner:
         """The scanner of a value state."""
         op, node = state.op, state.node
+        made: Any = scanner_of(op)
+        scanner: Scanner
         if op == p.JSON:
-            return JsonArguments(state.marks, self.repair)
-        if op == p.ENVELOPE:
+            scanner = made(state.marks, self.repair)
+        elif op == p.ENVELOPE:
             if state.full is None:
+                from toolgrammar.machine.envelope_spec import EnvelopeSpec
+
                 state.full = EnvelopeSpec(
                     names=node.names, arguments=node.arguments, ids=node.ids, wrappers=node.wrappers,
                     other=node.other, allowed=node.allowed, type_value=node.type_value, decide=node.decide,
                     tool_key=node.tool_key,
                 )  # fmt: skip
-            return EnvelopeScanner(state.full, state.marks, self.repair, self.tools.offered)
-        name = self.call_name()
-        if op == p.PYARGS:
-            return PythonArguments(StringKeys(self.tools, name))
-        return QuotedObject(node.quote, state.marks, self.tools.parameters(name))
+            scanner = made(state.full, state.marks, self.repair, self.tools.offered)
+        elif op == p.PYARGS:
+            scanner = made(StringKeys(self.tools, self.call_name()))
+        elif op == p.ELEMENTS:
+            parameters = self.tools.parameters(self.call_name())
+            scanner = made(node.prefix, parameters, self.program.grammar.stops, state.texts)
+        else:
+            schema = self.tools.parameters(self.call_name())
+            scanner = made(node.quote, state.marks, schema, self.program.breaks_of(state, node.quote))
+        return scanner
 
     # ---- raw values ---------------------------------------------------------------------------------------
 
@@ -139,7 +176,7 @@ class Values(Reading):
             self.phase = STRING_PHASE if self.collected is None else COLLECT_PHASE
         marks = state.marks
         assert marks is not None
-        i = marks.find(buf, pos, n, eof)
+        i = marks.find(buf, pos, n)  # at the end of the stream a closer cut in half is no argument text either
         which = marks.which
         arm: Arm | None = None
         self.wait = True
@@ -153,6 +190,8 @@ class Values(Reading):
             j = i - len(trim)
         elif arm is not None and not arm.consume and j > pos and buf[j - 1] == "\n":
             j -= 1  # the line feed that makes the line start goes with the tag
+        elif arm is None and node.reopen and j > pos and buf[j - 1] == "\n":
+            j -= 1
         if j > pos:
             self.value_text(buf[pos:j], pos, j)
         if arm is None:
@@ -181,7 +220,7 @@ class Values(Reading):
             if eof and self.unconfirmed(state, which, buf, i, n):
                 self.wait = True
                 return None, i
-            i = marks.find(buf, i + 1, n, eof)
+            i = marks.find(buf, i + 1, n)
             which = marks.which
             if which < 0:
                 self.wait = True

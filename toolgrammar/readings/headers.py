@@ -29,7 +29,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "reasoning": ("analysis", "thought"),
     "content": ("final", "response"),
     "call": ("commentary", "function"),
-    "": ("final",),
+    "": (),
 }
 
 
@@ -83,19 +83,15 @@ class Slot:
         if self.id is not None and self.node.register == "id":
             yield self.id
         patterns = [choice.arms[place].pattern for choice, place in self.chosen]
-        tails = [sample(pattern, {**values, "index": values["index"]}, full) for pattern in patterns for full in (1, 0)]
-        tails = list(dict.fromkeys([*(tail for tail in tails if self.name and self.name in tail), "", *tails]))
-        holds = (*self.node.holds[:1], "") if self.node.holds else ("",)
+        tails = [sample(pattern, values, full) for pattern in patterns for full in (True, False)]
+        named = [tail for tail in tails if self.name and self.name in tail]
         words = (*WORDS[self.purpose], *WORDS[""], "")
-        if not self.node.holds and self.name is not None:
-            words = (*reversed(WORDS["call"]), *words)
-        if self.name is None or tails[0] == "":
-            combined = itertools.product((*self.heads, ""), holds, words, tails)
+        if self.node.holds:
+            parts = (*self.heads, ""), (self.node.holds[0], ""), words, (*named, "", *tails)
         else:
-            combined = itertools.product((*self.heads, ""), holds, (*words, ""), tails)
-            if not self.node.holds:
-                combined = itertools.chain(itertools.product(("",), ("",), ("",), tails), combined)
-        for head, held, word, tail in combined:
+            yield from named
+            parts = (*self.heads, ""), ("",), tuple(reversed(words[:-1])) + ("",), ("", *tails)
+        for head, held, word, tail in itertools.product(*parts):
             yield head + held + word + (" " if tail and word else "") + tail
 
 
@@ -124,14 +120,14 @@ def written(grammar: c.Grammar, register: str) -> tuple[str, ...]:
     return tuple(text for first, *texts in lines if first == register for text in texts)
 
 
-def sample(pattern: str, values: Mapping[str, str], full: int) -> str:
+def sample(pattern: str, values: Mapping[str, str], full: bool) -> str:
     """A text that ``pattern`` may match: short, with optional parts if ``full``, named groups from ``values``."""
     parsed = sre_parser.parse(pattern)
     names = {number: name for name, number in parsed.state.groupdict.items()}
     return _sample(parsed, names, values, full)
 
 
-def _sample(items: Any, names: Mapping[int, str], values: Mapping[str, str], full: int) -> str:
+def _sample(items: Any, names: Mapping[int, str], values: Mapping[str, str], full: bool) -> str:
     out = []
     for op, value in items:
         if op is sre.LITERAL:

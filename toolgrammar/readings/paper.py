@@ -43,9 +43,10 @@ class Paper:
     #: Markers that would have been read here, had they been written.
     skipped: frozenset[str] = frozenset()
     said: frozenset[str] = frozenset()
-    #: A header stands between the last part and here.
-    headed: bool = False
+    #: A header stands in front: 2, with a marker behind it: 1.
+    headed: int = 0
     last: Token | None = None
+    cost: int = 0
 
     def key(self) -> tuple[Any, ...]:
         """What the rest of the way depends on."""
@@ -67,8 +68,6 @@ def put_together(paper: Paper) -> str:
         tokens.append(token)
         token = token.before
     tokens.reverse()
-    while tokens and tokens[-1].kind == "white" and tokens[-1].text is None:
-        tokens.pop()
     out: list[str] = []
     for place, token in enumerate(tokens):
         if token.kind == "slot":
@@ -82,6 +81,8 @@ def put_together(paper: Paper) -> str:
 
 def between(left: Token, right: Token, chars: str) -> str:
     """The white space a template writes between two tokens."""
+    if chars == "\n":
+        return "\n"
     if left.text in (",", ";") and " " in chars:
         return " "
     if "control" in (left.kind, right.kind) or right.kind in ("slot", "field", "text") or "\n" not in chars:

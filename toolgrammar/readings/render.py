@@ -4,14 +4,16 @@
     'Now.\\n<tool_call>\\n{"name": "weld", "arguments": {"n": 2}}\\n</tool_call>'
 
 The renderer looks for a way through the grammar on which the wanted parts come up in order, and writes what
-stands on it. Where the grammar leaves a choice, the style decides; the canonical one takes
+stands on it. Where the grammar leaves a choice it takes the cheapest way, by the costs of ``walk``:
 
-* the first spelling, the first arm, and arms that begin with ``&(...)`` last: they say that something is missing;
+* the first spelling, and the first arm, or the last one if that may be empty; arms that begin with ``&(...)``
+  say that something is missing and are the last resort;
 * ``x?`` only if ``x`` is needed, while ``(x | ())`` writes it;
-* ``x*`` as long as it helps, but not a repeat of what stands before it, as in ``x (ws x)*``;
-* a header in front of text whose stretches are messages (``@join``);
-* ``Ws.canonical``; else line feeds for ``nl``, the exact string for ``gap``, one line feed next to a tag or a
-  fence, a blank behind a comma, nothing elsewhere and nothing at the ends of the turn.
+* ``x*`` as often as it helps, but not a repeat of what stands before it, as in ``x (ws x)*``;
+* no empty reasoning, and a header in front of text whose stretches are messages (``@join``).
+
+White space: ``Ws.canonical``; else line feeds for ``nl``, the exact string for ``gap``, a line feed next to a tag
+or a fence, a blank behind a comma, and nothing elsewhere or at the ends of the turn.
 
 Guarantee: the text reads back as the parts given, unless a *word-like* format takes what is said for a call
 (a whole JSON call in the content of llama3-json). What cannot be written raises ``RenderError``. Each pair of
@@ -20,6 +22,8 @@ place in the grammar and parts left is tried once, so the time is bounded by gra
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -84,11 +88,12 @@ def render(
 
 
 def _search(walker: Walker, start: str) -> Paper | None:
-    """Depth first, most wanted way first, no place twice."""
-    waiting = [walker.begin(start)]
+    """Cheapest first, no place twice."""
+    order = itertools.count()
+    waiting = [(0, next(order), walker.begin(start))]
     seen = set()
     while waiting and len(seen) < _LIMIT:
-        paper = waiting.pop()
+        _, _, paper = heapq.heappop(waiting)
         key = paper.key()
         if key in seen:
             continue
@@ -97,7 +102,8 @@ def _search(walker: Walker, start: str) -> Paper | None:
             if walker.done(paper):
                 return paper
             continue
-        waiting.extend(reversed(walker.step(paper)))
+        for further in walker.step(paper):
+            heapq.heappush(waiting, (further.cost, next(order), further))
     return None
 
 

@@ -1,19 +1,17 @@
 """How a turn is written where the format leaves a choice. ``Canonical`` writes as a template would.
 
-A style decides spellings, framing white space, the order in which ways on are tried, and how values are
-spelled. It never decides what is said: every style of one turn reads back the same.
+A style decides spellings, framing white space, which way on is the cheapest, and how values are spelled. It never decides what is said: every style of one turn reads back the same.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from toolgrammar import combinators as c
 
-_T = TypeVar("_T")
 _NAME = re.compile(r"[^\W\d]\w*")
 _BARE_KEY = re.compile(r"[^\W]+(?:[.-]\w+)*")
 
@@ -21,9 +19,9 @@ _BARE_KEY = re.compile(r"[^\W]+(?:[.-]\w+)*")
 class Style:
     """The canonical style; subclasses vary it. Stateless."""
 
-    def order(self, node: Any, ways: Sequence[_T]) -> Sequence[_T]:
-        """``ways`` on from ``node``, most wanted first; given in canonical order."""
-        return ways
+    def cost(self, usual: int) -> int:
+        """What a step that usually costs ``usual`` costs; the cheapest way is taken, ties in order."""
+        return usual
 
     def spelling(self, node: c.Lit) -> str:
         """Which spelling of a marker is written."""
@@ -33,8 +31,6 @@ class Style:
         """Framing white space; None: what becomes the markers on both sides."""
         if node.canonical or node.exact:
             return node.canonical or node.exact
-        if node.chars == "\n":
-            return "\n"
         return (" " if " " in node.chars else node.chars[0]) * node.least if node.least else None
 
     def json(self, value: Any) -> str:

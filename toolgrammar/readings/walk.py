@@ -20,6 +20,22 @@ from toolgrammar.readings.style import Style
 from toolgrammar.readings.turns import Called, Part, Said
 from toolgrammar.schema import ToolTable
 
+# What a step costs. The cheapest way is what a template would write.
+_MARK = 1
+#: An arm that is not the first, unless it may be empty; one that is nothing at all.
+_LATER_ARM = 100
+_NOTHING = 50
+#: A field that only steers.
+_STEER = 150
+#: Reasoning passed by in silence.
+_SILENT = 300
+#: A message without the header its kind has.
+_HEADLESS = 400
+#: A repeat of what stands in front of it: several in one wrapper that usually holds one.
+_REPEAT = 500
+#: What shows that something is missing, and a call in open reasoning.
+_MISSING = 2000
+
 #: Stand at the end of a call, and of a draft, in chains.
 _END_CALL = c.Let("\0end", "call")
 _END_DRAFT = c.Let("\0end", "draft")
@@ -40,9 +56,19 @@ class Walker:
         nodes = list(nodes_of(grammar))
         self.kinds = {node.kind for node in nodes if isinstance(node, c.Typed) and node.kind}
         self.controls = frozenset(text for text in literals(grammar) if is_control(grammar, text))
-        self.again = {id(node) for seq in nodes if isinstance(seq, c.Seq) for node in _repeats(seq)}
+        self.again = {id(node) for seq in nodes if isinstance(seq, c.Seq) for node in self.repeats(seq)}
         self._furthest = -1
         self._trouble = ""
+
+    def repeats(self, seq: c.Seq) -> list[c.Many]:
+        """The repeats in ``seq`` of what stands in front of them."""
+        plain = [item for item in seq.items if not isinstance(item, c.Ws)]
+        return [
+            item for before, item in zip(plain, plain[1:], strict=False)
+            if isinstance(item, c.Many)
+            and before == (item.item.items[-1] if isinstance(item.item, c.Seq) else item.item)
+            and not self.first.of(before).empty
+        ]  # fmt: skip
 
     # ---- ends -------------------------------------------------------------------------------------------------
 
@@ -83,18 +109,19 @@ class Walker:
             case c.Ref(rule):
                 return [replace(paper, chain=self.chains.push(self.grammar.rules[rule], rest))]
             case c.Alt(arms):
-                return self.ways(paper, node, [(arm,) for arm in sorted(arms, key=_misses)])
+                return self.ways(paper, [(arm,) for arm in arms], self.arm_costs(arms))
             case c.Opt(item):
-                return self.ways(paper, node, [(), (item,)])
+                return self.ways(paper, [(), (item,)], [0, 0])
             case c.Many(item, least):
                 again = (item, self.chains.rest_of(node))
                 if least:
-                    return self.ways(paper, node, [again])
-                return self.ways(paper, node, [(), again] if id(node) in self.again else [again, ()])
+                    return self.ways(paper, [again], [0])
+                return self.ways(paper, [again, ()], [_REPEAT if id(node) in self.again else 0, 0])
             case c.Section(item) | c.Attempt(item):
                 return [replace(paper, chain=self.chains.push(item, rest))]
             case c.Draft(item):
-                return [replace(paper, chain=self.chains.push_all((item, _END_DRAFT), rest))]
+                cost = paper.cost + self.style.cost(_MISSING)
+                return [replace(paper, chain=self.chains.push_all((item, _END_DRAFT), rest), cost=cost)]
             case c.Call(item):
                 return self.open_call(replace(paper, chain=self.chains.push_all((item, _END_CALL), rest)))
             case c.Envelope() if not paper.in_call:
@@ -120,16 +147,31 @@ class Walker:
                 return self.field(here, node)
         return self.value(here, node)
 
-    def ways(self, paper: Paper, node: Any, ways: list[tuple[Any, ...]]) -> list[Paper]:
+    def arm_costs(self, arms: tuple[Any, ...]) -> list[int]:
+        """What the arms cost: the first one that begins with something of its own is the one a template takes."""
+        usual = next((arm for arm in arms if not _misses(arm)), None)
+        costs = []
+        for arm in arms:
+            if _misses(arm):
+                costs.append(_MISSING)
+            elif arm == c.Seq(()):
+                costs.append(_NOTHING)
+            else:
+                costs.append(0 if arm is usual or self.first.of(arm).empty else _LATER_ARM)
+        return costs
+
+    def ways(self, paper: Paper, ways: list[tuple[Any, ...]], costs: list[int]) -> list[Paper]:
         """One paper for each way; what stands on the others is remembered as not written."""
         assert paper.chain is not None
         rest = paper.chain.next
+        begins = [
+            frozenset(marker.text for marker in self.first.of(*way).markers if not marker.word) for way in ways
+        ]
         found = []
-        for way in self.style.order(node, ways):
-            others = frozenset(
-                marker.text for other in ways if other is not way for marker in self.first.of(*other).markers if not marker.word
-            )
-            found.append(replace(paper, chain=self.chains.push_all(way, rest), skipped=paper.skipped | others))
+        for place, way in enumerate(ways):
+            others = paper.skipped.union(*begins[:place], *begins[place + 1 :])
+            cost = paper.cost + self.style.cost(costs[place])
+            found.append(replace(paper, chain=self.chains.push_all(way, rest), skipped=others, cost=cost))
         return found
 
     def put(self, paper: Paper, kind: Any, text: str, slot: int = -1) -> list[Paper]:
@@ -142,6 +184,7 @@ class Walker:
         text = self.style.spelling(node)
         if node.line_start and not self.at_line_start(paper):
             return []
+        paper = replace(paper, cost=paper.cost + self.style.cost(_MARK), headed=max(paper.headed - 1, 0))
         return self.put(paper, "control" if is_control(self.grammar, text) else "mark", text)
 
     def at_line_start(self, paper: Paper) -> bool:
@@ -163,17 +206,20 @@ class Walker:
 
     def text(self, paper: Paper, node: c.Text) -> list[Paper]:
         part = self.parts[paper.part] if paper.part < len(self.parts) else None
+        cost = self.style.cost(0 if node.sink == "content" else _SILENT)
+        silent = replace(paper, cost=paper.cost + cost, headed=0)
         if not isinstance(part, Said) or part.sink != node.sink or paper.need:
-            return [paper]
+            return [silent]
         why = self.unfit(paper, node, part.text)
         if why:
             self.no(paper, why)
-            return [paper]
+            return [silent]
+        bare = node.sink in self.grammar.joined and not paper.headed
         said = replace(
-            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=False, skipped=frozenset(),
-            last=Token("text", part.text, paper.last),
+            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=0, skipped=frozenset(),
+            last=Token("text", part.text, paper.last), cost=paper.cost + self.style.cost(_HEADLESS if bare else 0),
         )  # fmt: skip
-        return [paper, said] if node.sink in self.grammar.joined and not paper.headed else [said, paper]
+        return [said, silent]
 
     def unfit(self, paper: Paper, node: c.Text, text: str) -> str:
         """Why ``text`` cannot stand here; "" if it can."""
@@ -201,16 +247,15 @@ class Walker:
         register = node.register
         if register == "name":
             return [] if call is None else self.captured(paper, node, call.name)
-        if register == "key" and call is not None:
-            keys = list(call.arguments)
-            if not paper.in_call or paper.members >= len(keys) or paper.reg("key") is not None:
+        if register == "key" or register in self.kinds:
+            if call is None or not paper.in_call or paper.reg(register) is not None:
                 return []
-            return self.captured(paper, node, keys[paper.members])
-        if register in self.kinds:
-            if call is None or paper.members >= len(call.arguments) or paper.reg(register) is not None:
+            members = list(call.arguments.items())
+            if paper.members >= len(members):
                 return []
-            value = list(call.arguments.values())[paper.members]
-            return self.captured(paper, node, "true" if isinstance(value, str) else "false")
+            key, value = members[paper.members]
+            kind = "true" if isinstance(value, str) else "false"
+            return self.captured(paper, node, key if register == "key" else kind)
         return self.slot(paper, node, call)
 
     def captured(self, paper: Paper, node: c.Field, text: str) -> list[Paper]:
@@ -258,8 +303,8 @@ class Walker:
         registers = {**dict(paper.slot_of), node.register: number}
         return [
             replace(
-                each, slots=(*each.slots, slot), slot_of=tuple(sorted(registers.items())), headed=True,
-                id_said=each.id_said or node.register == "id",
+                each, slots=(*each.slots, slot), slot_of=tuple(sorted(registers.items())), headed=2,
+                id_said=each.id_said or node.register == "id", cost=each.cost + self.style.cost(_STEER),
             )
             for each in self.put(replace(paper, need=()), "slot", "", number)
         ]  # fmt: skip
@@ -305,7 +350,7 @@ class Walker:
             return self.no(paper, f"the format cannot carry the id {call.id!r}")
         return [
             replace(
-                paper, part=paper.part + 1, in_call=False, members=0, id_said=False, regs=(), slot_of=(), headed=False
+                paper, part=paper.part + 1, in_call=False, members=0, id_said=False, regs=(), slot_of=(), headed=0
             )
         ]  # fmt: skip
 
@@ -376,15 +421,6 @@ def _with(paper: Paper, register: str, value: str) -> Paper:
 def _misses(arm: Any) -> bool:
     """Whether an arm begins by looking ahead: it stands for something that is missing."""
     return isinstance(arm, c.Peek) or (isinstance(arm, c.Seq) and bool(arm.items) and _misses(arm.items[0]))
-
-
-def _repeats(seq: c.Seq) -> list[c.Many]:
-    """The repeats in ``seq`` of what stands in front of them."""
-    plain = [item for item in seq.items if not isinstance(item, c.Ws)]
-    return [
-        item for before, item in zip(plain, plain[1:], strict=False)
-        if isinstance(item, c.Many) and before == (item.item.items[-1] if isinstance(item.item, c.Seq) else item.item)
-    ]  # fmt: skip
 
 
 def _name(parts: Sequence[Part], place: int) -> str:
