@@ -143,8 +143,7 @@ class Quoted(_Node, frozen=True, tag=True):
 class Elements(_Node, frozen=True, tag=True):
     """The call's arguments as elements that nest, ``PREFIX<KEY>...PREFIX</KEY>``, typed by the tool's schema.
 
-    From behind the call's own tag up to a closer, ``PREFIX</``, when no element is open. ``prefix`` may be
-    empty.
+    From behind the call's own tag up to a closer, ``PREFIX</``, when no element is open.
     """
 
     prefix: str

@@ -20,7 +20,7 @@ def shown(events: list[Event]) -> list[str]:
             case Content() | Reasoning():
                 new = ("content" if isinstance(event, Content) else "reasoning", event.text)
             case CallStart():
-                ours = re.fullmatch("call_[0-9a-f]{24}", event.id)
+                ours = re.fullmatch("call_[0-9a-f]{24}|[0-9A-Za-z]{9}", event.id)
                 new = ("start", event.name if ours else f"{event.name} {event.id}")
             case CallArguments():
                 new = ("args", event.delta)

@@ -76,7 +76,6 @@ EXPRESSIONS: list[tuple[str, c.Node]] = [
     ("pyargs", c.PyArgs()),
     (r'quoted("<|\"|>")', c.Quoted('<|"|>')),
     ('elements("~")', c.Elements("~")),
-    ('elements("")', c.Elements("")),
     ("verbatim(code)", c.Verbatim("code")),
     ('verbatim("code")', c.Verbatim("code")),
     ("envelope", c.Envelope()),

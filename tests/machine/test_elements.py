@@ -162,6 +162,7 @@ PAGE = [
     ("~<i> 5.0 ~</i>~<i>abc~</i>~<i>null~</i>~<i>~</i>", '{"i": 5, "i": "abc", "i": null, "i": ""}'),
     ("~<f>0.5~</f>~<b>True~</b>~<z>~</z>", '{"f": 0.5, "b": true, "z": null}'),
     ("~<e>1~</e>~<e>2~</e>", '{"e": "1", "e": 2}'),
+    ("~<k> ~ < 5~<> ~</k>", '{"k": " ~ < 5~<> "}'),
     ("~<i>~<a>1~</a>~</i>~<i>~<item>1~</item>~</i>", '{"i": {"a": 1}, "i": [1]}'),
     # declared objects and arrays
     ("~<o>~</o>~<a>~</a>~<a>\n~</a>~<any>~</any>", '{"o": {}, "a": [], "a": [], "any": {}}'),
@@ -268,13 +269,6 @@ def test_page(source: str, text: str, prefix: str) -> None:
     json.loads(text)
 
 
-def test_no_prefix() -> None:
-    source = '<s>a <b> </b> "</s>\n<o><s>1</s></o> <ints>  <item>1</item>\n</ints> <k> < 5<></k> '
-    out, status, pos, codes = whole(scanner(prefix=""), source + "</invoke>")
-    assert (status, pos, codes) == (DONE, len(source), [])
-    assert json.loads(closed(out)) == {"s": 'a <b> </b> "', "o": {"s": "1"}, "ints": [1], "k": " < 5<>"}
-
-
 @pytest.mark.parametrize(("source", "text", "notes"), LOOSE)
 def test_text_beside_children(source: str, text: str, notes: int) -> None:
     out, status, pos, codes = whole(scanner(prefix="~"), source + END)
@@ -338,7 +332,7 @@ JUNK = st.lists(
 @given(JUNK, st.data())
 @example("~<s>a~<~</~</s>~<o>~<s>[e~[ ~</s>x~</o>~<k>~<item>1~</item>~<item>~</item>~</k> ~</invoke>", None)
 def test_any_cut_gives_the_same(source: str, data: Any) -> None:
-    for prefix in ("~", NS, ""):
+    for prefix in ("~", NS):
         text = with_prefix(source, prefix)
         expected = whole(scanner(prefix=prefix), text)
         if data is not None:

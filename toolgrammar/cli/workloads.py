@@ -104,14 +104,12 @@ def write(
     grammar: Grammar, calls: list[tuple[str, dict[str, Any]]], content: str, reasoning: str
 ) -> tuple[str, Start]:
     """An output of the format, and the start it is written for."""
-    from toolgrammar.readings.render import render_calls
+    from toolgrammar.readings.render import RenderError, render_calls
 
-    given = [{"name": name, "arguments": arguments} for name, arguments in calls]
     try:
-        text = render_calls(grammar, given, TOOLS, content=content or None, reasoning=reasoning or None)
-    except ValueError:
-        said = content if calls else reasoning + content
-        text = render_calls(grammar, given, TOOLS, content=said or None)
+        text = render_calls(grammar, calls, TOOLS, content=content or None, reasoning=reasoning or None)
+    except RenderError:
+        text = render_calls(grammar, calls, TOOLS, content=(reasoning + content) or None)
     return text, "content"
 
 

@@ -71,7 +71,9 @@ class Given:
         if value is None:
             return among[0]
         if not isinstance(value, t.Word) or value.name not in among:
-            raise GrammarSyntaxError(f"'{name}' is one of {', '.join(filter(None, among))}", where=value.where)
+            words = [*filter(None, among)]
+            said = f"is one of {', '.join(words)}" if len(words) > 1 else f"can only be {words[0]}"
+            raise GrammarSyntaxError(f"'{name}' {said}", where=value.where)
         return value.name
 
     def register(self, name: str) -> str:

@@ -11,7 +11,7 @@ from toolgrammar.language.pages import Page
 
 
 class String(Struct, frozen=True):
-    """``"text"``; with ``line_start`` ``bol "text"`` and ``bol ("a" | "b")``, with ``word_start`` the same of ``bow``."""
+    """``"text"``, ``bol "text"`` (``line_start``), ``bow "text"`` (``word_start``), or ``bol ("a" | "b")``."""
 
     spellings: tuple[str, ...]
     where: Where

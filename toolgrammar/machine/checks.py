@@ -32,6 +32,8 @@ def check_rules(grammar: c.Grammar) -> None:
                 raise UnknownRuleError(f"no rule named {inner.rule!r}", rule=rule)
             if isinstance(inner, c.Lit) and (not inner.spellings or not all(inner.spellings)):
                 raise GrammarError("an empty literal would match everywhere", rule=rule)
+            if isinstance(inner, c.Elements) and not inner.prefix:
+                raise GrammarError("elements need a prefix in front of their tags", rule=rule)
             if isinstance(inner, c.Field) and inner.chars:
                 check_class(inner.chars, rule)
             if isinstance(inner, c.Choose):

@@ -55,13 +55,13 @@ class _Notation:
 
     def __init__(self, prefix: str, stops: tuple[str, ...]) -> None:
         self._made_of: tuple[str, tuple[str, ...]] = (prefix, stops)
-        behind = re.escape(prefix) + f"[ \t]{{0,{BLANK_LIMIT}}}" if prefix else ""
+        behind = f"{re.escape(prefix)}[ \t]{{0,{BLANK_LIMIT}}}"
         # Every alternative begins with a literal, so that the search skips what cannot begin one.
         found = [f"{behind}<()", *(f"{re.escape(stop)}()" for stop in stops)]
-        cut = [partial_pattern(marker) for marker in (prefix, *stops) if len(marker) > 1]
-        found += [f"{each}\\Z" for each in ([behind, *cut] if prefix else cut)]
+        cut = [behind, *(partial_pattern(marker) for marker in (prefix, *stops) if len(marker) > 1)]
+        found += [f"{each}\\Z" for each in cut]
         self.marker: Callable[..., Any] = re.compile("|".join(found)).search
-        firsts = re.escape("".join(sorted({marker[0] for marker in (prefix or "<", *stops)})))
+        firsts = re.escape("".join(sorted({marker[0] for marker in (prefix, *stops)})))
         self.first: Callable[..., Any] = re.compile(f"[{firsts}]").search
         self.special: Callable[..., Any] = re.compile(f"[{firsts}{UNSAFE}]").search
 
@@ -87,7 +87,11 @@ class ElementArguments(Scanner):
     )  # fmt: skip
 
     def __init__(
-        self, prefix: str = "", schema: object = None, stops: tuple[str, ...] = (), breaks: tuple[str, ...] = ()
+        self,
+        prefix: str = "]<]minimax[>[",  # a default, because compiled classes are unpickled through an empty call
+        schema: object = None,
+        stops: tuple[str, ...] = (),
+        breaks: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self._n: _Notation = _notation(prefix, stops)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.first import literals, nodes_of
-from toolgrammar.readings.render import RenderError, render
+from toolgrammar.readings.render import RenderError, write
 from toolgrammar.readings.style import Style
 from toolgrammar.readings.turns import Called, Part, Said, Turn, fold
 from toolgrammar.schema import ToolTable
@@ -66,10 +66,10 @@ def turns(
     style = Drawn(random.Random(draw(st.integers(0, 2**32)))) if styled else Style()
     for tamed in (parts, _tame(grammar, parts), _tame(grammar, [part for part in parts if isinstance(part, Called)])):
         try:
-            text = render(grammar, tamed, table, start=start, style=style)
+            text, said = write(grammar, tamed, table, start=start, style=style)
         except RenderError:
             continue
-        return Generated(text, start, tuple(tamed), fold(grammar, tamed), tools)
+        return Generated(text, start, tuple(said), fold(grammar, said), tools)
     assume(False)
     raise AssertionError
 

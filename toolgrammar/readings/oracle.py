@@ -13,6 +13,7 @@ Independent of ``toolgrammar.machine``; the typing of raw values (``toolgrammar.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -105,8 +106,8 @@ class _Reading:
                 return lambda env: values.envelope(node, self.offered).map(lambda call: (dict(env), [call]))
             case c.Draft():
                 return self.draft(node, rest)
-            case c.Lit(spellings, line_start):
-                marker = _literal(spellings, line_start)
+            case c.Lit():
+                marker = _literal(node)
                 return lambda env: marker.result((env, []))
             case c.Ws():
                 white = _white(node)
@@ -158,7 +159,7 @@ class _Reading:
             if not env.get("name"):
                 return parsy.fail("a name")
             call = Called(env["name"], env.get(_ARGUMENTS, {}), env.get("id"))
-            return parsy.success(({}, [call]))
+            return parsy.success(({sink: True for sink in ("content", "reasoning") if sink in env}, [call]))
 
         return lambda env: inner(env).bind(close)
 
@@ -210,8 +211,8 @@ class _Reading:
                 return self.begins(self.chains.push(item, rest), env)
             case c.Ws():
                 return [_white(node) >> one for one in self.begins(rest, env)]
-            case c.Lit(spellings, line_start):
-                marker = _literal(spellings, line_start)
+            case c.Lit():
+                marker = _literal(node)
                 if rest is not None and isinstance(rest.node, c.Peek):
                     marker = marker >> self.read(rest.node, None)(env)
                 return [marker]
@@ -224,8 +225,12 @@ class _Reading:
                 return [parsy.peek(self.read(item, None)(env))]
         return [self.read(node, rest)(env)]
 
-    def until(self, rest: Chain | None, skips: bool = False) -> Reader:
-        """Text up to where ``rest`` begins, the turn ends, or the text does. ``skips``: less what is consumed."""
+    def until(self, rest: Chain | None, skips: bool = False, raw: bool = False) -> Reader:
+        """Text up to where ``rest`` begins, the turn ends, or the text does.
+
+        ``skips``: less what is consumed. ``raw``: a token that ends the turn does so only at the very end.
+        """
+        stop = re.compile(rf"(?:{self._stop.pattern})\s*\Z") if raw else self._stop
         markers = {marker.text for marker in self.first.of_chain(rest).markers}
         passed = self.grammar.skips if skips else ()
         every = sorted({*markers, *self.grammar.stops, *passed}, key=len, reverse=True)
@@ -242,7 +247,7 @@ class _Reading:
                     for end in range(_run_before(text, start, place), place + 1):
                         if begins(text, end).status:
                             return parsy.Result.success(end, "".join(pieces) + text[start:end])
-                    if self._stop.match(text, place):
+                    if stop.match(text, place):
                         return parsy.Result.success(place, "".join(pieces) + text[start:place])
                     skipped = next((skip for skip in passed if text.startswith(skip, place)), None)
                     if skipped is not None:
@@ -270,7 +275,7 @@ class _Reading:
                 alone = index == 0 and result.index == len(text)
                 if node.sink == "drop" or not (said if alone else said.strip(c.WHITE)):
                     return parsy.Result.success(result.index, (env, []))
-                return parsy.Result.success(result.index, ({**env, node.sink: True}, [Said(node.sink, said)]))
+                return parsy.Result.success(result.index, ({**env, node.sink: True}, [Said(node.sink, said, node.block)]))
 
             return run
 
@@ -288,6 +293,7 @@ class _Reading:
         def make(env: Env) -> parsy.Parser:
             def fits(text: str) -> parsy.Parser:
                 name = text[1:-1] if node.quoted and re.fullmatch(r"(['\"]).*\1", text, re.S) and len(text) > 1 else text
+                name = html.unescape(name) if node.unescape else name
                 if (name or node.empty) and (not node.offered or name in self.offered) and len(text) <= node.limit:
                     return parsy.success(({**env, node.register: name}, []))
                 return parsy.fail(f"a {node.register}")
@@ -316,7 +322,7 @@ class _Reading:
         return run
 
     def typed(self, node: c.Typed, rest: Chain | None) -> Reader:
-        until = self.until(rest)
+        until = self.until(rest, raw=True)
 
         def make(env: Env) -> parsy.Parser:
             plan = self.table.plan(env["name"], env["key"])
@@ -363,15 +369,16 @@ def _nothing(env: Env) -> parsy.Parser:
     return parsy.success((env, []))
 
 
-def _literal(spellings: Sequence[str], line_start: bool) -> parsy.Parser:
-    marker = parsy.alt(*map(parsy.string, sorted(spellings, key=len, reverse=True)))
-    if not line_start:
+def _literal(node: c.Lit) -> parsy.Parser:
+    marker = parsy.alt(*map(parsy.string, sorted(node.spellings, key=len, reverse=True)))
+    if not node.line_start and not node.word_start:
         return marker
 
     @parsy.Parser
     def run(text: str, index: int) -> Any:
-        if index and text[index - 1] != "\n":
-            return parsy.Result.failure(index, "the start of a line")
+        before = text[index - 1] if index else "\n"
+        if (node.line_start and before != "\n") or (node.word_start and re.fullmatch(r"[\w.]", before)):
+            return parsy.Result.failure(index, "the start of a line or word")
         return marker(text, index)
 
     return run

@@ -45,14 +45,19 @@ class Paper:
     said: frozenset[str] = frozenset()
     #: A header stands in front: 2, with a marker behind it: 1.
     headed: int = 0
+    #: A call or more must still come.
+    unfinished: bool = False
+    #: The parts that were written as blocks of their own.
+    blocks: tuple[int, ...] = ()
     last: Token | None = None
     cost: int = 0
 
     def key(self) -> tuple[Any, ...]:
         """What the rest of the way depends on."""
         return (
-            id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs, self.slot_of,
-            tuple(slot.text for slot in self.slots), self.need, self.headed, self.last is None,
+            id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs,
+            tuple((register, self.slots[number].text) for register, number in self.slot_of),
+            self.need, self.headed, self.unfinished, self.blocks, self.last is None,
         )  # fmt: skip
 
     def reg(self, name: str) -> str | None:

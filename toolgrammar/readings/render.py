@@ -25,18 +25,19 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import ToolgrammarError
 from toolgrammar.readings.paper import Paper, put_together
 from toolgrammar.readings.style import Canonical, Style
-from toolgrammar.readings.turns import Called, Part, parts_of
+from toolgrammar.readings.turns import Called, Part, Said, parts_of
 from toolgrammar.readings.walk import Walker
 from toolgrammar.schema import ToolTable
 
 #: Places tried before the search is given up.
-_LIMIT = 100_000
+_LIMIT = 20_000
 
 
 class RenderError(ToolgrammarError):
@@ -70,21 +71,36 @@ def render(
     style: Style = Canonical,
 ) -> str:
     """The same for any order of parts. Raises ``RenderError``."""
+    try:
+        return write(grammar, parts, tools, start=start, style=style)[0]
+    except RenderError:
+        bare = [replace(part, id=None) if isinstance(part, Called) else part for part in parts]
+        if bare == list(parts):
+            raise
+        return write(grammar, bare, tools, start=start, style=style)[0]
+
+
+def write(
+    grammar: Grammar,
+    parts: Sequence[Part],
+    tools: Sequence[Any] | ToolTable | None = None,
+    *,
+    start: str = "content",
+    style: Style = Canonical,
+) -> tuple[str, list[Part]]:
+    """The text, ids and all, and the parts as they stand in it: which of them are blocks. Raises ``RenderError``."""
     if start not in grammar.starts:
         raise RenderError(f"{grammar.name}: generation cannot start in {start!r}; it can in {', '.join(grammar.starts)}")
     table = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
     walker = Walker(grammar, parts, table, style)
-    for ids in (True, False):
-        walker.ids = ids and any(isinstance(part, Called) and part.id is not None for part in parts)
-        if not ids and not any(isinstance(part, Called) and part.id is not None for part in parts):
-            break
-        found = _search(walker, start)
-        if found is not None:
-            text = put_together(found)
-            return _without_anchor(grammar, text) if start == "content" else text
-        if not walker.ids:
-            break
-    raise RenderError(f"{grammar.name}: {walker.trouble()}")
+    found = _search(walker, start)
+    if found is None:
+        raise RenderError(f"{grammar.name}: {walker.trouble()}")
+    text = put_together(found)
+    said = [
+        replace(part, block=place in found.blocks) if isinstance(part, Said) else part for place, part in enumerate(parts)
+    ]
+    return (_without_anchor(grammar, text) if start == "content" else text), said
 
 
 def _search(walker: Walker, start: str) -> Paper | None:

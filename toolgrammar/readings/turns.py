@@ -17,6 +17,8 @@ class Said:
 
     sink: Sink
     text: str
+    #: A message or block of its own, whatever its sink: a line feed goes between it and what was said before.
+    block: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,15 @@ class Turn:
 
 
 def fold(grammar: Grammar, parts: Iterable[Part]) -> Turn:
-    """The turn that ``parts`` make up: stretches of a joined sink with a line feed between, others as they are."""
-    texts: dict[Sink, list[str]] = {"reasoning": [], "content": []}
+    """The turn that ``parts`` make up: line feeds between blocks, other stretches as they are."""
+    said: dict[Sink, str] = {"reasoning": "", "content": ""}
     calls: list[tuple[str, dict[str, Any], str | None]] = []
     for part in parts:
-        if isinstance(part, Said):
-            texts[part.sink].append(part.text)
-        else:
+        if isinstance(part, Called):
             calls.append((part.name, dict(part.arguments), part.id))
-    said = {sink: ("\n" if sink in grammar.joined else "").join(each) for sink, each in texts.items()}
+        else:
+            joined = said[part.sink] and (part.block or part.sink in grammar.joined)
+            said[part.sink] += ("\n" if joined else "") + part.text
     return Turn(said["reasoning"] or None, said["content"] or None, calls)
 
 

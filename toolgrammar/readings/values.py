@@ -6,8 +6,11 @@ Read with Python's own ``json`` and ``ast``; nothing of the machine's scanners.
 from __future__ import annotations
 
 import ast
+import io
 import json
+import keyword as python_keywords
 import re
+import tokenize
 from typing import Any
 
 import parsy
@@ -17,6 +20,7 @@ from toolgrammar.readings.turns import Called
 from toolgrammar.schema import Plan
 
 _DECODER = json.JSONDecoder()
+_MASK = "masked_"
 _WHITE = parsy.regex(r"[ \t\r\n]*")
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 
@@ -99,7 +103,7 @@ def keywords() -> parsy.Parser:
             end += 1
             try:
                 return parsy.Result.success(end, _keywords(text[index:end]))
-            except (SyntaxError, ValueError, KeyError):
+            except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
                 continue
         return parsy.Result.failure(index, "keyword arguments")
 
@@ -107,14 +111,27 @@ def keywords() -> parsy.Parser:
 
 
 def _keywords(text: str) -> dict[str, Any]:
-    tree = ast.parse("f(" + text, mode="eval").body
+    tree = ast.parse("f(" + _no_keywords(text), mode="eval").body
     if not isinstance(tree, ast.Call) or tree.args:
         raise ValueError("not keywords only")
     found: dict[str, Any] = {}
     for keyword in tree.keywords:
         value = _literal(keyword.value)
-        found.update(value if keyword.arg is None else {keyword.arg: value})
+        found.update(value if keyword.arg is None else {keyword.arg.removeprefix(_MASK): value})
     return found
+
+
+def _no_keywords(text: str) -> str:
+    """``text`` with Python's keywords masked where they stand before ``=``: to models they are names."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO("f(" + text).readline))
+    except tokenize.TokenError as problem:
+        raise ValueError("not Python") from problem
+    masked = [
+        (token.type, _MASK + token.string if python_keywords.iskeyword(token.string) and after.string == "=" else token.string)
+        for token, after in zip(tokens, tokens[1:], strict=False)
+    ]
+    return tokenize.untokenize(masked)[2:].lstrip(" (")
 
 
 def _literal(node: ast.expr) -> Any:
@@ -128,7 +145,9 @@ def _literal(node: ast.expr) -> Any:
             return {_key(_literal(key)): _literal(value) for key, value in pairs}
         case ast.UnaryOp():
             return ast.literal_eval(node)
-        case ast.Constant(value=value) if value is None or isinstance(value, (str, int, float)):
+        case ast.Constant(value=str() as text):
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        case ast.Constant(value=value) if value is None or isinstance(value, (int, float)):
             return value
     raise ValueError("no literal")
 

@@ -6,6 +6,7 @@ the wanted parts cannot be written here. Nothing is known of any format: it all 
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,8 +50,6 @@ class Walker:
         self.parts = parts
         self.table = table
         self.style = style
-        #: Whether ids must be written.
-        self.ids = False
         self.chains = Chains()
         self.first = FirstSets(grammar)
         nodes = list(nodes_of(grammar))
@@ -78,7 +77,7 @@ class Walker:
 
     def done(self, paper: Paper) -> bool:
         """Whether the end of the turn may be here."""
-        return paper.part == len(self.parts) and not paper.need
+        return paper.part == len(self.parts) and not paper.need and not paper.unfinished
 
     def trouble(self) -> str:
         """Why the furthest way ended."""
@@ -117,6 +116,8 @@ class Walker:
                 if least:
                     return self.ways(paper, [again], [0])
                 return self.ways(paper, [again, ()], [_REPEAT if id(node) in self.again else 0, 0])
+            case c.Section(c.Ws() as item):
+                return [replace(paper, chain=self.chains.push(item, rest), unfinished=True)]
             case c.Section(item) | c.Attempt(item):
                 return [replace(paper, chain=self.chains.push(item, rest))]
             case c.Draft(item):
@@ -178,18 +179,15 @@ class Walker:
         """``paper`` with one more token, if that is what must follow."""
         if paper.need and not text.startswith(paper.need):
             return []
-        return [replace(paper, last=Token(kind, text, paper.last, slot), need=(), skipped=frozenset())]
+        return [replace(paper, last=Token(kind, text, paper.last, slot), need=(), skipped=frozenset(), unfinished=False)]
 
     def mark(self, paper: Paper, node: c.Lit) -> list[Paper]:
         text = self.style.spelling(node)
-        if node.line_start and not self.at_line_start(paper):
+        before = "\n" if paper.last is None else (paper.last.text or " ")[-1]
+        if (node.line_start and before != "\n") or (node.word_start and re.fullmatch(r"[\w.]", before)):
             return []
         paper = replace(paper, cost=paper.cost + self.style.cost(_MARK), headed=max(paper.headed - 1, 0))
         return self.put(paper, "control" if is_control(self.grammar, text) else "mark", text)
-
-    def at_line_start(self, paper: Paper) -> bool:
-        last = paper.last
-        return last is None or (last.text or "").endswith("\n")
 
     def white(self, paper: Paper, node: c.Ws) -> list[Paper]:
         text = self.style.white(node)
@@ -214,9 +212,10 @@ class Walker:
         if why:
             self.no(paper, why)
             return [silent]
-        bare = node.sink in self.grammar.joined and not paper.headed
+        bare = (node.block or node.sink in self.grammar.joined) and not paper.headed
         said = replace(
-            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=0, skipped=frozenset(),
+            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=0, skipped=frozenset(), unfinished=False,
+            blocks=(*paper.blocks, paper.part) if node.block else paper.blocks,
             last=Token("text", part.text, paper.last), cost=paper.cost + self.style.cost(_HEADLESS if bare else 0),
         )  # fmt: skip
         return [said, silent]
@@ -262,7 +261,8 @@ class Walker:
         """A field that says what the call says."""
         if not self.fits(paper, node, text):
             return self.no(paper, f"{text!r} cannot be written as its {node.register}")
-        return [_with(each, node.register, text) for each in self.put(paper, "field", text)]
+        said = html.escape(text) if node.unescape else text
+        return [_with(each, node.register, text) for each in self.put(paper, "field", said)]
 
     def fits(self, paper: Paper, node: c.Field, text: str) -> bool:
         markers = self.first.of_chain(paper.chain).markers
@@ -290,7 +290,7 @@ class Walker:
             node,
             purpose="call" if call is not None else part.sink if isinstance(part, Said) else "",
             name=call.name if call is not None else None,
-            id=call.id if call is not None and self.ids else None,
+            id=call.id if call is not None else None,
             index=sum(isinstance(one, Called) for one in self.parts[: paper.part]),
             heads=tuple(heads),
             prefixes=paper.need or ("",),
@@ -346,7 +346,7 @@ class Walker:
         assert call is not None
         if paper.reg("name") != call.name or paper.members != len(call.arguments):
             return []
-        if self.ids and call.id is not None and not self.id_written(paper, call):
+        if call.id is not None and not self.id_written(paper, call):
             return self.no(paper, f"the format cannot carry the id {call.id!r}")
         return [
             replace(
@@ -384,11 +384,13 @@ class Walker:
             case c.Envelope():
                 if node.decide in ("weak", "offered") and call.name not in (self.table.offered or ()):
                     raise Unwritable(f"{call.name!r} is not an offered tool, so it is no call here")
-                return self.style.envelope(node, call.name, call.arguments, call.id if self.ids else None)
+                return self.style.envelope(node, call.name, call.arguments, call.id)
             case c.PyArgs():
                 return self.style.keywords(call.arguments)
             case c.Quoted():
                 return self.style.quoted(node, call.arguments)
+            case c.Elements():
+                raise Unwritable("nested elements are not written yet")
         value = call.arguments.get(node.key) if len(call.arguments) == 1 else None
         if not isinstance(value, str) or not value:
             raise Unwritable(f"its only argument here is the text {node.key!r}")
