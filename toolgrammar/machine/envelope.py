@@ -194,35 +194,21 @@ class EnvelopeScanner(Scanner):
     def _run(self, buf: str, i: int, end: int, eof: bool) -> int:
         while i < end and self.status == MORE:
             state = self._state
-            if state == _TEXT:
-                i = self._text(buf, i, end)
-            elif state == _ARGUMENTS:
-                i = self._arguments(buf, i, end, eof)
-            elif state >= _SKIPPED:
-                i = self._skipped(buf, i, end, eof)
-            elif state == _WORD:
-                i = BARE(buf, i, end).end()
-                if i < end:
-                    self._state = _AFTER
-            elif buf[i] in BLANKS:
+            if state in _LAYOUT and buf[i] in BLANKS:
                 i = SPACE(buf, i, end).end()
-            elif state == _AFTER:
-                i = self._after(buf, i)
-            elif state <= _KEY and state != _OPEN:
-                i = self._key(buf, i)
-            elif state == _COLON:
-                i = self._colon(buf, i)
-            elif state == _VALUE:
-                i = self._value(buf, i)
-            elif state == _QUOTE:
-                i = self._single_quote(buf, i)
             else:
-                i = self._open(buf, i)
+                i = _STEPS[state](self, buf, i, end, eof)
+        return i
+
+    def _bare(self, buf: str, i: int, end: int, eof: bool) -> int:
+        i = BARE(buf, i, end).end()
+        if i < end:
+            self._state = _AFTER
         return i
 
     # -- members -------------------------------------------------------------------------------------
 
-    def _open(self, buf: str, i: int) -> int:
+    def _open(self, buf: str, i: int, end: int, eof: bool) -> int:
         if buf[i] != "{":
             return self._flaw(i)
         self._state = _FIRST_KEY
@@ -231,7 +217,7 @@ class EnvelopeScanner(Scanner):
     def _is_quote(self, char: str) -> bool:
         return char == '"' or (char == "'" and self._repair)
 
-    def _key(self, buf: str, i: int) -> int:
+    def _key(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         if self._state == _KEY and self._too_long(i):
             return self._flaw(self._hold, "W212")
@@ -244,7 +230,7 @@ class EnvelopeScanner(Scanner):
             self._hold = -1
         return self._close(i)
 
-    def _colon(self, buf: str, i: int) -> int:
+    def _colon(self, buf: str, i: int, end: int, eof: bool) -> int:
         if buf[i] != ":":
             return self._flaw(i)
         self._state = _VALUE
@@ -256,7 +242,7 @@ class EnvelopeScanner(Scanner):
                 self._announce()
         return i + 1
 
-    def _value(self, buf: str, i: int) -> int:
+    def _value(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         role = self._role
         if role == ARGUMENTS:
@@ -281,7 +267,7 @@ class EnvelopeScanner(Scanner):
         stop = BARE(buf, i, i + 1).end()
         return self._flaw(i) if stop == i else stop
 
-    def _after(self, buf: str, i: int) -> int:
+    def _after(self, buf: str, i: int, end: int, eof: bool) -> int:
         if buf[i] == ",":
             self._hold = i
             self._state = _KEY
@@ -379,7 +365,7 @@ class EnvelopeScanner(Scanner):
         self._state = _TEXT
         return i + 1
 
-    def _text(self, buf: str, i: int, end: int) -> int:
+    def _text(self, buf: str, i: int, end: int, eof: bool) -> int:
         i += self._escaped
         rest = REST(buf, i, end) if self._quote == '"' else REST_SINGLE(buf, i, end)
         self._escaped = rest.end(1) > rest.start(1)
@@ -391,7 +377,7 @@ class EnvelopeScanner(Scanner):
         self._state = _QUOTE
         return i + 1
 
-    def _single_quote(self, buf: str, i: int) -> int:
+    def _single_quote(self, buf: str, i: int, end: int, eof: bool) -> int:
         if buf[i] in ",}]:":
             return self._string_done(buf, self._hold, i, i)
         self._state = _TEXT  # an apostrophe
@@ -471,3 +457,13 @@ class EnvelopeScanner(Scanner):
             self.notes.append((note, i, i + 1))
         self.status = FLAW
         return i
+
+
+#: States in which white space is layout.
+_LAYOUT: Final = frozenset((_OPEN, _FIRST_KEY, _KEY, _COLON, _VALUE, _QUOTE, _AFTER))
+#: The step of each state, by its number.
+_STEPS: Final[tuple[Callable[[EnvelopeScanner, str, int, int, bool], int], ...]] = (
+    EnvelopeScanner._open, EnvelopeScanner._key, EnvelopeScanner._key, EnvelopeScanner._colon,
+    EnvelopeScanner._value, EnvelopeScanner._text, EnvelopeScanner._single_quote, EnvelopeScanner._bare,
+    EnvelopeScanner._after, EnvelopeScanner._arguments, EnvelopeScanner._skipped, EnvelopeScanner._skipped,
+)  # fmt: skip

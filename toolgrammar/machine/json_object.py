@@ -188,29 +188,7 @@ class JsonObject(Scanner):
 
     def _run(self, buf: str, i: int, end: int, eof: bool) -> int:
         while i < end and self.status == MORE:
-            state = self._state
-            if state == _STRING:
-                i = self._string(buf, i, end)
-            elif state == _AFTER:
-                i = self._after(buf, i, end)
-            elif _VALUE <= state <= _ITEM:
-                i = self._value(buf, i, end)
-            elif state <= _KEY:
-                i = self._key(buf, i, end)
-            elif state == _IN_KEY:
-                i = self._in_key(buf, i, end)
-            elif state <= _COLON:
-                i = self._colon(buf, i, end)
-            elif state == _WORD:
-                i = self._word(buf, i, end)
-            elif state == _SINGLE:
-                i = self._single(buf, i, end)
-            elif state == _QUOTE:
-                i = self._single_quote(buf, i, end)
-            elif state == REST_STATE:
-                i = self._as_written(buf, i, end, eof)
-            else:
-                i = self._outside(buf, i, end, eof)
+            i = _STEPS[self._state](self, buf, i, end, eof)
         return i
 
     def _outside(self, buf: str, i: int, end: int, eof: bool) -> int:
@@ -226,7 +204,7 @@ class JsonObject(Scanner):
         self._stack.append(_OBJECT)
         self._state = OBJECT_STATE
 
-    def _key(self, buf: str, i: int, end: int) -> int:
+    def _key(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         if char in BLANKS:
             i = SPACE(buf, i, end).end()
@@ -244,7 +222,7 @@ class JsonObject(Scanner):
             return self._close(buf, i)
         return self._flaw(i)
 
-    def _in_key(self, buf: str, i: int, end: int) -> int:
+    def _in_key(self, buf: str, i: int, end: int, eof: bool) -> int:
         i += self._escaped
         rest = REST(buf, i, end) if self._quote == '"' else REST_SINGLE(buf, i, end)
         self._escaped = rest.end(1) > rest.start(1)
@@ -254,7 +232,7 @@ class JsonObject(Scanner):
         self._state = _COLON if self._quote == '"' else _KEY_QUOTE
         return i + 1
 
-    def _colon(self, buf: str, i: int, end: int) -> int:
+    def _colon(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         if char in BLANKS:
             i = SPACE(buf, i, end).end()
@@ -277,7 +255,7 @@ class JsonObject(Scanner):
         self._state = _VALUE
         return i + 1
 
-    def _value(self, buf: str, i: int, end: int) -> int:
+    def _value(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         if char in BLANKS:
             i = SPACE(buf, i, end).end()
@@ -317,7 +295,7 @@ class JsonObject(Scanner):
         self._state = _WORD
         return i + 1
 
-    def _word(self, buf: str, i: int, end: int) -> int:
+    def _word(self, buf: str, i: int, end: int, eof: bool) -> int:
         stop = BARE(buf, i, end).end()
         if stop == end:
             return end
@@ -334,7 +312,7 @@ class JsonObject(Scanner):
         self._state = _AFTER
         return stop
 
-    def _after(self, buf: str, i: int, end: int) -> int:
+    def _after(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]
         if char in BLANKS:
             i = SPACE(buf, i, end).end()
@@ -371,7 +349,7 @@ class JsonObject(Scanner):
 
     # -- strings -------------------------------------------------------------------------------------
 
-    def _string(self, buf: str, i: int, end: int) -> int:
+    def _string(self, buf: str, i: int, end: int, eof: bool) -> int:
         i = SOUND(buf, i, end).end()
         if i == end:
             return end
@@ -380,7 +358,7 @@ class JsonObject(Scanner):
             return i + 1
         return self._mend(buf, i, end)
 
-    def _single(self, buf: str, i: int, end: int) -> int:
+    def _single(self, buf: str, i: int, end: int, eof: bool) -> int:
         i = SOUND_SINGLE(buf, i, end).end()
         if i == end:
             return end
@@ -390,7 +368,7 @@ class JsonObject(Scanner):
             return i + 1
         return self._mend(buf, i, end)
 
-    def _single_quote(self, buf: str, i: int, end: int) -> int:
+    def _single_quote(self, buf: str, i: int, end: int, eof: bool) -> int:
         i = SPACE(buf, i, end).end()
         if i == end:
             return end
@@ -453,3 +431,15 @@ class JsonObject(Scanner):
             self._hold = i
             return end
         return i
+
+    def _before(self, buf: str, i: int, end: int, eof: bool) -> int:
+        return self._outside(buf, i, end, eof)
+
+
+#: The step of each state, by its number.
+_STEPS: Final[tuple[Callable[[JsonObject, str, int, int, bool], int], ...]] = (
+    JsonObject._key, JsonObject._key, JsonObject._in_key, JsonObject._colon, JsonObject._colon,
+    JsonObject._value, JsonObject._value, JsonObject._value, JsonObject._word, JsonObject._single_quote,
+    JsonObject._after, JsonObject._before, JsonObject._before, JsonObject._before, JsonObject._string,
+    JsonObject._single, JsonObject._as_written,
+)  # fmt: skip

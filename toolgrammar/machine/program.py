@@ -108,7 +108,7 @@ class State:
     """One step. Which fields count depends on ``op``."""
 
     __slots__ = (
-        "arms", "block", "breaks", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
+        "step", "arms", "block", "breaks", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
         "marks", "next", "node", "op", "open", "options", "partial", "rest", "retry", "rule", "settled", "sink", "special",
         "strip", "texts",
     )  # fmt: skip
@@ -117,6 +117,8 @@ class State:
         self.op = op
         self.rule = rule
         self.index = -1
+        #: The method that reads it (bound by ``loop.bind``).
+        self.step: Any = None
         self.next: State | None = None
         self.node: Any = None
         #: A stream that ends here leaves the turn unfinished.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from toolgrammar.events import CallArguments, Content, Event, Reasoning
 from toolgrammar.machine import program as p
-from toolgrammar.machine.loop import Loop
+from toolgrammar.machine.loop import Loop, bind
 from toolgrammar.machine.program import Program
 from toolgrammar.machine.reading import TAIL_LIMIT
 from toolgrammar.machine.scanner import MORE, Scanner
@@ -34,6 +34,7 @@ class Session(Loop):
         strict: bool = False,
         start: str = "content",
     ) -> None:
+        bind(program)
         super().__init__(program, tools, repair, strict, program.starts[start])
         #: Finds nothing in a delta that may go straight into the open string argument; None: there is none.
         self.plain: Any = None
@@ -287,6 +288,7 @@ class Session(Loop):
 
         self.__dict__.update(fields)
         self.program = program_of(*fields["program"])
+        bind(self.program)
         self.state = self.program.states[fields["state"]]
         for save in self.spec:
             save.bind(self.program)

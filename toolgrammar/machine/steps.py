@@ -217,7 +217,7 @@ class Steps(Values):
             return text in offered if whole else any(name.startswith(unquote(text)) for name in offered)
         return True
 
-    def choose(self, state: State, pos: int) -> int:
+    def choose(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
         """Branch by a register."""
         text = self.regs.get(state.node.register, "")
         for fullmatch, when, target in state.cases:
