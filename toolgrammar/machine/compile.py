@@ -480,6 +480,7 @@ class _Builder:
         arms = checks.distinct(arms, state)
         state.arms = tuple(arms)
         state.texts = tuple(arm.text for arm in arms)
+        state.rests = p.Rests(state.texts)
         if arms:
             state.full = later(lambda: full_matcher(arms), state, "full")
             state.partial = later(lambda: partial_matcher(arms), state, "partial")

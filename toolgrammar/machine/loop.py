@@ -22,6 +22,7 @@ class Loop(Steps):
         """Read ``buf``, which begins at raw ``base``, as far as possible, minding an open draft."""
         while True:
             closer = self.closer_ahead(buf)
+            self.pause = False
             if closer is None:
                 self.run(buf, eof)
                 if not self.pause:
@@ -29,7 +30,6 @@ class Loop(Steps):
                 buf = self.buf
                 continue
             # Read up to the closer of reasoning; a candidate that is still open there is broken by it.
-            self.pause = False
             rest = buf[max(closer - self.base, 0) :]
             if closer > self.base:
                 self.run(buf[: closer - self.base], False)
@@ -85,13 +85,11 @@ class Loop(Steps):
     def run(self, buf: str, eof: bool) -> None:
         """The loop over steps."""
         self.buf = buf
-        self.held_from = 0
-        self.moved = False
-        self.wait = self.pause = False
+        self.wait = False
         self.expect = ""
         pos = 0
         n = len(buf)
-        while not (self.wait or self.pause):
+        while not self.wait:
             state = self.state
             pos = state.step(self, state, buf, pos, n, eof)
             if self.moved:
@@ -99,7 +97,7 @@ class Loop(Steps):
                 self.moved = self.wait = False
         if self.spec:
             self.held.append(buf[self.held_from : pos])
-        self.held_from = 0
+            self.held_from = 0
         if pos:
             self.prev = buf[pos - 1]
             self.base += pos

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from toolgrammar.machine.safe_text import SafeText
+from toolgrammar.machine.safe_text import Rests, SafeText
 
 # Steps that consume input.
 TEXT: Final = 0
@@ -43,6 +43,8 @@ NAMES: Final = (
 #: White space a marker's framing may hold; a longer run is text.
 RUN_LIMIT: Final = 1024
 
+NO_RESTS: Final = Rests(())
+
 CONTENT: Final = 0
 REASONING: Final = 1
 DROP: Final = 2
@@ -53,7 +55,7 @@ class Arm:
 
     __slots__ = (
         "breaks", "closes", "consume", "control", "effects", "exact", "frame", "key_end", "least", "line_start",
-        "peek", "peek_frame", "plain", "rule", "skip", "stops", "target", "text", "whole",
+        "peek", "peek_frame", "plain", "rests", "rule", "skip", "stops", "target", "text", "whole",
         "word_start",
     )  # fmt: skip
 
@@ -84,11 +86,14 @@ class Arm:
         #: A declared, not yet given key must follow, up to this string.
         self.key_end = ""
         self.effects: tuple[State, ...] = ()
+        #: What is missing of the texts of ``peek``.
+        self.rests = NO_RESTS
         #: The marker counts whatever stands around it (see ``seal``).
         self.plain = True
 
     def seal(self) -> None:
         """Work out whether the marker counts whatever stands around it."""
+        self.rests = Rests(self.peek) if self.peek else NO_RESTS
         self.plain = not (self.peek or self.line_start or self.word_start or self.key_end)
 
     def copy(self) -> Arm:
@@ -101,6 +106,7 @@ class Arm:
         new.control, new.whole, new.key_end, new.plain = self.control, self.whole, self.key_end, self.plain
         new.line_start, new.word_start, new.stops = self.line_start, self.word_start, self.stops
         new.skip, new.breaks, new.closes, new.effects = self.skip, self.breaks, self.closes, self.effects
+        new.rests = self.rests
         return new
 
 
@@ -109,7 +115,7 @@ class State:
 
     __slots__ = (
         "step", "arms", "block", "breaks", "cases", "chars", "default", "edge", "exact", "fallback", "frame", "full", "guard", "index",
-        "marks", "next", "node", "op", "open", "options", "partial", "rest", "retry", "rule", "settled", "sink", "special",
+        "marks", "next", "node", "op", "open", "options", "partial", "rest", "rests", "retry", "rule", "settled", "sink", "special",
         "strip", "texts",
     )  # fmt: skip
 
@@ -131,6 +137,7 @@ class State:
         self.default: State | None = None
         #: ALT: the arms' markers.
         self.texts: tuple[str, ...] = ()
+        self.rests = NO_RESTS
         #: ALT: compiled matchers of the arms.
         self.full: Any = None
         self.partial: Any = None

@@ -9,6 +9,7 @@ from toolgrammar.events import CallStart, Event
 from toolgrammar.machine import program as p
 from toolgrammar.machine.output import Output
 from toolgrammar.machine.program import RUN_LIMIT, Arm, Program, State
+from toolgrammar.machine.safe_text import Rests
 from toolgrammar.machine.scanner import Scanner
 from toolgrammar.machine.speculation import ATTEMPT, CALL, DRAFT, Save
 from toolgrammar.schema import ToolTable
@@ -97,19 +98,15 @@ class Reading(Output):
         if eof:
             return _NO
         rest = buf[at:n]
-        return _UNDECIDED if self.may_go_on(arm.peek, rest) else _NO
+        return _UNDECIDED if self.may_go_on(arm.rests, rest) else _NO
 
-    def may_go_on(self, texts: tuple[str, ...], have: str) -> bool:
-        """Whether one of ``texts`` begins with ``have``; if just one, its rest is all there is to look for."""
-        found = ""
-        for text in texts:
-            if text.startswith(have):
-                if found:
-                    return True
-                found = text
-        if found and have:
-            self.expect = found[len(have) :]
-        return found != ""
+    def may_go_on(self, rests: Rests, have: str) -> bool:
+        """Whether a text begins with ``have``; if just one, its rest is all there is to look for."""
+        rest = rests.of(have)
+        if rest is None:
+            return False
+        self.expect = rest
+        return True
 
     def key_follows(self, arm: Arm, buf: str, after: int, n: int, eof: bool) -> int:
         """Whether a declared key that was not yet given follows."""
@@ -188,7 +185,7 @@ class Reading(Output):
                 self.commit()
         elif op == p.DRAFT:
             self.open_save(DRAFT, state, at, origin)
-            self.pause = True
+            self.pause = self.wait = True
         elif op == p.CONFIRM:
             self.confirm()
         elif op == p.LET:

@@ -47,17 +47,40 @@ def undecided(marker: str, markers: Sequence[str]) -> str:
     return f"(?!(?:{partial})?\\Z)" if partial else r"(?!\Z)"
 
 
+class Rests:
+    """What is missing of the one text that begins with what stands there. Remembers its answers."""
+
+    __slots__ = ("_known", "texts")
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts: tuple[str, ...] = tuple(texts)
+        self._known: dict[str, str | None] = {}
+
+    def of(self, have: str) -> str | None:
+        """The rest of the only text that begins with ``have``; "" if several do, None if none does."""
+        known = self._known
+        if have in known:
+            return known[have]
+        found = [text for text in self.texts if text.startswith(have)]
+        rest = None if not found else found[0][len(have) :] if len(found) == 1 and have else ""
+        if rest is not None:  # only beginnings of the texts are kept, so there are few
+            known[have] = rest
+        return rest
+
+
 class SafeText:
     """The live markers of one state, compiled. Immutable but for ``which``, the result of the last ``find``."""
 
     __slots__ = (
-        "_candidate", "_first", "_firsts", "_match", "_match_eof", "_search", "_search_eof", "markers", "which",
+        "_candidate", "_first", "_firsts", "_match", "_match_eof", "_search", "_search_eof", "markers", "rests",
+        "which",
     )  # fmt: skip
 
     def __init__(self, markers: Sequence[str]) -> None:
         if not all(markers):
             raise ValueError("an empty marker would match everywhere")
         self.markers: tuple[str, ...] = tuple(markers)
+        self.rests = Rests(self.markers)
         self.which: int = -1
         firsts = sorted({marker[0] for marker in self.markers})
         #: The character all markers share as their first, or "" if they do not.

@@ -153,6 +153,7 @@ class Session(Loop):
         while self.released_at_end():
             self.ws_end = -1
             self.take_back(self.innermost(), self.base + len(self.buf))
+            self.moved = False
             self.pump(self.buf, True)
         if self.state.open and self.state.op != p.END:
             self.unfinished = True
@@ -177,17 +178,22 @@ class Session(Loop):
         """Whether, and by which test, the next delta may go straight through, and whom to ask else."""
         state = self.state
         op = state.op
-        self.direct = self.quiet = self.plain = None
-        self.silent = False
-        if op == p.TEXT:
-            self.straight = not self.fresh and not self.spec and self.phase == 1 and self.trace is None
-            self.guard, self.special, self.edge = state.guard, state.special, state.edge
-            self.event = None if state.sink == p.DROP else Content if state.sink == p.CONTENT else Reasoning
-            return
         self.straight = False
+        self.direct = None
+        if self.expect:
+            self.quiet = None
+            return
+        self.quiet = self.plain = None
+        self.silent = False
+        spec = self.spec
+        if op == p.TEXT:
+            if not self.fresh and not spec and self.phase == 1 and self.trace is None:
+                self.straight = True
+                self.guard, self.special, self.edge = state.guard, state.special, state.edge
+                self.event = None if state.sink == p.DROP else Content if state.sink == p.CONTENT else Reasoning
+            return
         if op == p.ALT or op == p.WS:
             return
-        spec = self.spec
         if self.trace is not None or (spec and spec[0].kind == DRAFT):
             return
         if op == p.FIELD:

@@ -38,7 +38,7 @@ class Steps(Values):
             self.wait = True
             if which < 0:
                 if i < n:
-                    self.may_go_on(marks.markers, buf[i:n])
+                    self.may_go_on(marks.rests, buf[i:n])
                 break
             arm = self.pick(state.cases[which], buf, i, n, eof)
             if arm is not None:
@@ -103,7 +103,7 @@ class Steps(Values):
             if (not eof or state.default is None or (state.open and pos < n)) and state.partial(buf, pos, n) is not None:
                 self.wait = True
                 if pos < n:
-                    self.may_go_on(state.texts, buf[pos:n].lstrip(WHITE))
+                    self.may_go_on(state.rests, buf[pos:n].lstrip(WHITE))
                 return pos
         return self.otherwise(state, pos, eof)
 

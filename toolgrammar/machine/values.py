@@ -183,7 +183,7 @@ class Values(Reading):
         if which >= 0:
             arm, i = self.value_end(state, buf, i, which, n, eof)
         elif i < n:
-            self.may_go_on(marks.markers, buf[i:n])
+            self.may_go_on(marks.rests, buf[i:n])
         trim = node.trim
         j = i
         if trim and i > pos and buf.startswith(trim, i - len(trim)) and i - len(trim) >= pos:
@@ -225,7 +225,7 @@ class Values(Reading):
             if which < 0:
                 self.wait = True
                 if i < n:
-                    self.may_go_on(marks.markers, buf[i:n])
+                    self.may_go_on(marks.rests, buf[i:n])
                 return None, i
 
     def unconfirmed(self, state: State, which: int, buf: str, i: int, n: int) -> bool:

@@ -157,7 +157,7 @@ def _argument(grammar: c.Grammar, schema: Mapping[str, Any]) -> st.SearchStrateg
 
 def _carries_ids(grammar: c.Grammar) -> bool:
     return any(
-        (isinstance(node, c.Envelope) and bool(node.ids)) or (isinstance(node, c.Field) and node.register == "id")
+        (isinstance(node, c.Envelope) and bool(node.ids) and not node.tool_key) or (isinstance(node, c.Field) and node.register == "id")
         for node in nodes_of(grammar)
     )
 

@@ -89,7 +89,7 @@ class _Reading:
                     chain = self.chains.push(item, chain)
                 return _in_order(readers[::-1])
             case c.Alt(arms):
-                readers = [self.read(arm, rest) for arm in arms]
+                readers = [self.read(arm, rest) for arm in sorted(arms, key=lambda arm: self.first.of(arm).empty)]
                 return lambda env: parsy.alt(*(reader(env) for reader in readers))
             case c.Opt(item):
                 inner = self.read(item, rest)

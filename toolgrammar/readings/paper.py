@@ -43,6 +43,8 @@ class Paper:
     #: Markers that would have been read here, had they been written.
     skipped: frozenset[str] = frozenset()
     said: frozenset[str] = frozenset()
+    #: What may not be written, because a draft is open.
+    closers: frozenset[str] = frozenset()
     #: A header stands in front: 2, with a marker behind it: 1.
     headed: int = 0
     #: A call or more must still come.
@@ -57,7 +59,7 @@ class Paper:
         return (
             id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs,
             tuple((register, self.slots[number].text) for register, number in self.slot_of),
-            self.need, self.headed, self.unfinished, self.blocks, self.last is None,
+            self.need, self.headed, self.unfinished, self.blocks, self.closers, self.last is None,
         )  # fmt: skip
 
     def reg(self, name: str) -> str | None:
@@ -95,6 +97,22 @@ def between(left: Token, right: Token, chars: str) -> str:
     tag = left.kind == "mark" and (left.text or "").endswith((">", "```", "```json"))
     fence = right.kind == "mark" and (right.text or "").startswith(("<", "```"))
     return "\n" if tag or fence else ""
+
+
+def text_before(token: Token | None) -> str:
+    """The free text that ends here, if nothing but unwritten white space stands behind it."""
+    while token is not None and token.kind == "white" and not token.text:
+        token = token.before
+    return token.text or "" if token is not None and token.kind == "text" else ""
+
+
+def last_character(token: Token | None) -> str:
+    """The character in front of here, as far as it is known; "" if it may be any."""
+    while token is not None and not token.text:
+        if token.kind == "slot":
+            return ""
+        token = token.before
+    return "\n" if token is None else (token.text or "")[-1]
 
 
 def white_token(node: c.Ws, text: str | None, before: Token | None) -> Token:

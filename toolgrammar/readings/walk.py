@@ -15,7 +15,7 @@ from typing import Any
 from toolgrammar import combinators as c
 from toolgrammar.readings.first import Chain, Chains, FirstSets, is_control, literals, nodes_of
 from toolgrammar.readings.headers import Slot, take, written
-from toolgrammar.readings.paper import Paper, Token, white_token
+from toolgrammar.readings.paper import Paper, Token, last_character, text_before, white_token
 from toolgrammar.readings.raw import Unwritable, closes_early, raw_text
 from toolgrammar.readings.style import Style
 from toolgrammar.readings.turns import Called, Part, Said
@@ -122,7 +122,9 @@ class Walker:
                 return [replace(paper, chain=self.chains.push(item, rest))]
             case c.Draft(item):
                 cost = paper.cost + self.style.cost(_MISSING)
-                return [replace(paper, chain=self.chains.push_all((item, _END_DRAFT), rest), cost=cost)]
+                closers = frozenset(marker.text for marker in self.first.of(node.closer).markers)
+                chain = self.chains.push_all((item, _END_DRAFT), rest)
+                return [replace(paper, chain=chain, cost=cost, closers=closers)]
             case c.Call(item):
                 return self.open_call(replace(paper, chain=self.chains.push_all((item, _END_CALL), rest)))
             case c.Envelope() if not paper.in_call:
@@ -141,7 +143,7 @@ class Walker:
                 return self.text(here, node)
             case c.Peek():
                 markers = {marker.text for marker in self.first.of(node.item).markers}
-                return [replace(here, need=tuple(sorted(markers)))]
+                return self.needing(here, markers)
             case c.Choose():
                 return self.choose(here, node, rest)
             case c.Field():
@@ -175,15 +177,28 @@ class Walker:
             found.append(replace(paper, chain=self.chains.push_all(way, rest), skipped=others, cost=cost))
         return found
 
+    def needing(self, paper: Paper, markers: set[str]) -> list[Paper]:
+        """``paper`` where one of ``markers`` must follow, and what must follow already."""
+        if paper.need:
+            markers = {one for one in markers if one.startswith(paper.need)} | {
+                one for one in paper.need if one.startswith(tuple(markers))
+            }
+        return [replace(paper, need=tuple(sorted(markers)))] if markers else []
+
     def put(self, paper: Paper, kind: Any, text: str, slot: int = -1) -> list[Paper]:
         """``paper`` with one more token, if that is what must follow."""
         if paper.need and not text.startswith(paper.need):
             return []
+        if any(closer in text for closer in paper.closers):
+            return self.no(paper, "it holds what ends reasoning, inside a call in reasoning")
+        before = text_before(paper.last)
+        if kind in ("mark", "control") and (before + text).find(text) < len(before):
+            return self.no(paper, f"its end runs into {text!r}")
         return [replace(paper, last=Token(kind, text, paper.last, slot), need=(), skipped=frozenset(), unfinished=False)]
 
     def mark(self, paper: Paper, node: c.Lit) -> list[Paper]:
         text = self.style.spelling(node)
-        before = "\n" if paper.last is None else (paper.last.text or " ")[-1]
+        before = last_character(paper.last)
         if (node.line_start and before != "\n") or (node.word_start and re.fullmatch(r"[\w.]", before)):
             return []
         paper = replace(paper, cost=paper.cost + self.style.cost(_MARK), headed=max(paper.headed - 1, 0))
@@ -233,7 +248,11 @@ class Walker:
         for marker in paper.skipped:
             if text.lstrip(c.WHITE).startswith(marker):
                 return f"it begins with {marker!r}"
-        markers = [marker.text for marker in self.first.of_chain(paper.chain).markers if not marker.word]
+        begins = self.first.of_chain(paper.chain).markers
+        for marker in begins:
+            if marker.word and text.rstrip(c.WHITE).endswith(marker.text):
+                return f"it ends in {marker.text!r}"
+        markers = [marker.text for marker in begins if not marker.word]
         for marker in (*markers, *self.grammar.stops, *self.grammar.skips, *self.controls):
             if marker in text:
                 return f"it holds the marker {marker!r}"
@@ -373,7 +392,7 @@ class Walker:
             return self.no(paper, str(problem))
         behind = replace(paper, members=len(call.arguments))
         if isinstance(node, c.Envelope):
-            behind = _with(replace(behind, id_said=bool(node.ids)), "name", call.name)
+            behind = _with(replace(behind, id_said=bool(node.ids) and not node.tool_key), "name", call.name)
         return self.put(behind, "value", text)
 
     def whole(self, paper: Paper, node: Any, call: Called) -> str:
