@@ -1,7 +1,7 @@
 """The codes of diagnostics: stable, documented, one sentence each.
 
 W1xx: the text looks like another format. W2xx: a recovery was applied. E1xx: malformed. E2xx: incomplete.
-E3xx: a tool nobody offered. E4xx: the arguments break the tool's schema.
+E3xx: a tool nobody offered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ CODES: Final[dict[str, str]] = {
     "E102": "the arguments are not a JSON object",
     "E103": "the call was broken off by other text",
     "E201": "the output ended inside this call",
-    "E202": "the output ended inside a call section or header; no call could be named",
+    "E202": "the output ended inside a call section or header",
     "E301": "the call names a tool that was not offered",
-    "E401": "the arguments do not fit the tool's schema",
 }

@@ -78,7 +78,7 @@ class Parser:
         if prompt is not None and start == "auto":
             from toolgrammar.machine.prompt import play_prompt
 
-            play_prompt(self._session, prompt)
+            play_prompt(self._session, prompt if self._reader is None else self._reader.prompt(prompt))
         self._collector = Collector()
         self._events: list[Event] = []
         self._finished = False
@@ -90,12 +90,13 @@ class Parser:
         """Read a piece of output, text or (with a tokenizer) token ids; return what is certain now."""
         if self._finished:
             raise RuntimeError("the parser is finished; make a new one, or copy it before finish()")
-        if isinstance(delta, str):
+        if self._reader is not None:
+            read = self._reader.feed_text if isinstance(delta, str) else self._reader.feed
+            events = read(self._session, delta)  # type: ignore[arg-type]
+        elif isinstance(delta, str):
             events = self._session.feed(delta)
-        elif self._reader is None:
-            raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
         else:
-            events = self._reader.feed(self._session, delta)
+            raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
         if events:
             self._events += events
             if len(self._events) > _FOLD:
@@ -128,14 +129,16 @@ class Parser:
         session = self._session
         length = session.base + len(session.buf)
         tail = "".join(session.tail) if self._finished else ""
+        tail_start = session.tail_start if self._finished else -1
         if self._reader is not None:
             length, tail = self._reader.raw_length(length), self._reader.text(tail)
+            tail_start = self._reader.raw_length(tail_start) if tail_start >= 0 else -1
         return self._collector.message(
             model=self.model,
             grammar=self.grammar.name,
             unfinished=session.unfinished,
             tail=tail,
-            tail_start=session.tail_start if self._finished else -1,
+            tail_start=tail_start,
             length=length,
             finish=self._reason,
         )

@@ -6,6 +6,9 @@
 
 A name is looked for as a format, a peer's parser name, a directory with a model, then as a model id. Nothing
 is read before it is asked for; lark runs only for a grammar that was never elaborated before.
+
+Several formats may fit a model. Those of the lowest ``@rank`` go first; among these the longest ``@models``
+pattern, or the ``@detect`` line with the most terms.
 """
 
 from __future__ import annotations
@@ -21,6 +24,17 @@ from toolgrammar.language import files, stored
 
 if TYPE_CHECKING:
     from pathlib import Path  # every start pays for an import: strings do
+
+    from toolgrammar.language.detect import Evidence, Term
+
+#: Evidence of this rank and above is looked at only after model names.
+LATE = 10
+#: Parser names of peers that stand for no format, and why.
+NO_FORMAT: Mapping[str, str] = {
+    "hf": "it reads by a response template, which comes with the model: give that with --template",
+    "response-template": "a response template comes with the model: give it with --template",
+    "default": "it stands for guessing among JSON formats: name the format",
+}
 
 
 class Registry:
@@ -62,6 +76,8 @@ class Registry:
         found = self._aliases.get(_plain(model))
         if found is None and os.path.isdir(model):
             return self._resolve_directory(model)
+        if found is None and _plain(model) in NO_FORMAT:
+            raise UnknownModelError(model, reason=NO_FORMAT[_plain(model)])
         found = found or self._by_model_id(model)
         if found is None:
             raise UnknownModelError(model, self._near(model))
@@ -83,37 +99,49 @@ class Registry:
         return os.path.join(self.folder, f"{name}{files.SUFFIX}")
 
     def _by_model_id(self, model: str) -> str | None:
-        """The format with the longest name pattern that is part of the id."""
+        """The format with the longest name pattern that is part of the id, of the lowest rank that has one."""
         plain = _plain(model)
         fits = [
-            (-len(pattern), name)
+            (known.rank, -len(pattern), name)
             for name, known in self.known.items()
             for pattern in known.models
             if pattern in model.lower() or _plain(pattern) in plain
         ]
-        return min(fits)[1] if fits else None
+        return min(fits)[2] if fits else None
 
     def _resolve_directory(self, folder: str) -> str:
         from pathlib import Path
 
-        from toolgrammar.language.detect import parse_lines
         from toolgrammar.language.evidence import gather
 
         evidence, names = gather(Path(folder))
-        found = [
-            (evidence.weight(terms), name)
-            for name, known in self.known.items()
-            for terms in parse_lines(known.detect)
-        ]
-        weight, best = max(found, key=lambda each: each[0], default=((0, 0), ""))
-        if weight > (0, 0):
-            return best
+        found = self.by_evidence(evidence)
+        if found and self.known[found[0][0]].rank < LATE:
+            return found[0][0]
         for name in names:
             if (by_id := self._by_model_id(name)) is not None:
                 return by_id
+        if found:
+            return found[0][0]
         raise UnknownModelError(
             folder, reason="no format's @detect or @models lines fit what is in the directory"
         )
+
+    def by_evidence(self, evidence: Evidence) -> list[tuple[str, tuple[Term, ...]]]:
+        """The formats that a ``@detect`` line speaks for, the best first, each with its best line."""
+        from toolgrammar.language.detect import parse_lines
+
+        best: dict[str, tuple[Term, ...]] = {}
+        for name, known in self.known.items():
+            line = max(parse_lines(known.detect), key=evidence.weight, default=())
+            if line and evidence.weight(line) > (0, 0):
+                best[name] = line
+
+        def place(found: tuple[str, tuple[Term, ...]]) -> tuple[int, int, int]:
+            terms, length = evidence.weight(found[1])
+            return self.known[found[0]].rank, -terms, -length
+
+        return sorted(best.items(), key=place)
 
     def _near(self, model: str) -> tuple[str, ...]:
         from difflib import get_close_matches

@@ -89,27 +89,26 @@ def rank_directory(folder: Path) -> list[Candidate]:
     from toolgrammar.language.evidence import gather
 
     evidence, names = gather(folder)
-    found = _by_evidence(evidence)
-    if found:
-        return found
-    for name, known in registry.default().known.items():
-        for pattern in known.models:
+    by_evidence = _by_evidence(evidence)
+    known = registry.default().known
+    if by_evidence and known[by_evidence[0].format].rank < registry.LATE:
+        return by_evidence
+    by_name = []
+    for name, about in known.items():
+        for pattern in about.models:
             if any(pattern in each.lower() for each in names):
-                found.append(Candidate(name, len(pattern) / 100, [f"the model's name contains {pattern!r}"]))
-    return _ranked(found)
+                by_name.append(Candidate(name, len(pattern) / 100, [f"the model's name contains {pattern!r}"]))
+    return sorted(_ranked(by_name), key=lambda each: known[each.format].rank) or by_evidence
 
 
 def _by_evidence(evidence: Any) -> list[Candidate]:
-    from toolgrammar.language.detect import parse_lines
-
-    found: dict[str, Candidate] = {}
-    for name, known in registry.default().known.items():
-        for terms in parse_lines(known.detect):
-            count, length = evidence.weight(terms)
-            score = count * 10 + length / 10
-            if count and (name not in found or found[name].score < score):
-                found[name] = Candidate(name, score, [_term(term) for term in terms])
-    return _ranked(list(found.values()))
+    """In the order of the registry; the score only says how much each line says."""
+    found = []
+    for name, terms in registry.default().by_evidence(evidence):
+        count, length = evidence.weight(terms)
+        weight = (count * 10 + length / 10) / (1 + registry.default().known[name].rank)
+        found.append(Candidate(name, weight, [_term(term) for term in terms]))
+    return found
 
 
 def _term(term: Any) -> str:

@@ -5,11 +5,12 @@
     @detect arch gemma4*
 
 All terms of a line must hold; any line is enough. A kind goes on to the terms behind it. ``*`` stands for
-anything in an architecture.
+anything in an architecture or a vocabulary entry.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,10 +47,17 @@ class Evidence:
             case "template":
                 found = term.text in self.template
             case "vocab":
-                found = term.text in self.vocab or term.text in self.template
+                found = self._spelled(term.text)
             case _:
                 found = any(fnmatchcase(arch.lower(), term.text.lower()) for arch in self.archs)
         return found != term.negated
+
+    def _spelled(self, text: str) -> bool:
+        """Whether a token is in the vocabulary, or spelled in the template."""
+        if "*" not in text:
+            return text in self.vocab or text in self.template
+        token = re.compile(r"[^\s<>]*".join(map(re.escape, text.split("*"))))
+        return any(map(token.fullmatch, self.vocab)) or token.search(self.template) is not None
 
     def weight(self, terms: tuple[Term, ...]) -> tuple[int, int]:
         """How much a line that holds says, (0, 0) if it does not: number of terms, then their length."""

@@ -212,6 +212,8 @@ def _grammar(book: Book, rules: dict[str, c.Node], starts: dict[str, str]) -> c.
     titles = [head.title(line) for line in book.headers.get("title", ())]
     for line in book.headers.get("detect", ()):
         parse_detect(line)
+    for line in book.headers.get("rank", ()):
+        head.number(line)
     return c.Grammar(
         name=book.name,
         rules=rules,
@@ -224,7 +226,7 @@ def _grammar(book: Book, rules: dict[str, c.Node], starts: dict[str, str]) -> c.
         facts={
             word: tuple(line.body for line in lines)
             for word, lines in book.headers.items()
-            if word == "detect" or word not in head.STRUCTURED
+            if word in head.FACTS or word not in head.STRUCTURED
         },
         **{field: every(word) for word, field in head.LITERALS.items()},
     )

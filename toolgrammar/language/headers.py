@@ -17,11 +17,15 @@ from toolgrammar.language.pages import Page
 from toolgrammar.language.tree import Header, Item
 
 #: Headers that describe the format, not its text: a variant (``@like``) has its own.
-IDENTITY = frozenset({"title", "names", "models", "detect", "note"})
+IDENTITY = frozenset({"title", "names", "models", "detect", "rank", "note"})
 #: Headers of literals, and the field of ``Grammar`` each fills.
 LITERALS = {"stop": "stops", "tokens": "tokens", "skip": "skips", "anchor": "anchors"}
 #: Headers made of words and literals. Any other is kept as text, where ``#`` is no comment.
-STRUCTURED = frozenset({"title", "names", "models", "join", "ids", "import", "like", "detect", *LITERALS})
+STRUCTURED = frozenset(
+    {"title", "names", "models", "join", "ids", "import", "like", "detect", "rank", *LITERALS}
+)
+#: Of these, the ones that stay text in ``Grammar.facts``.
+FACTS = frozenset({"detect", "rank"})
 IDS = ("call", "alnum9")
 SINKS = ("content", "reasoning")
 
@@ -130,6 +134,15 @@ def words(header: Header, among: tuple[str, ...] = ()) -> tuple[str, ...]:
                 f"@{header.word} takes {' or '.join(among)}, found '{item.text}'", where=item.where
             )
     return tuple(item.text for item in header.items)
+
+
+def number(header: Header) -> int:
+    """The number that a header is."""
+    wrong = next((item for item in header.items if item.quoted or not item.text.isdecimal()), None)
+    if wrong is not None or len(header.items) != 1:
+        found = f", found '{wrong.text}'" if wrong is not None else ""
+        raise fail(f"@{header.word} takes one number{found}", (wrong or header).where)
+    return int(header.items[0].text)
 
 
 def title(header: Header) -> str:

@@ -34,6 +34,8 @@ class Known(msgspec.Struct, frozen=True):
     models: tuple[str, ...] = ()
     #: Each ``@detect`` line as written.
     detect: tuple[str, ...] = ()
+    #: Formats of a lower rank go first, whatever else the evidence says.
+    rank: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -88,16 +90,20 @@ def known(path: str | os.PathLike[str]) -> Known:
 
 def _known(text: str) -> Known:
     lines: dict[str, list[str]] = {"title": [], "names": [], "models": [], "detect": []}
-    for header in head.headers(Page("", text), only=lines.keys()):
+    rank = 0
+    for header in head.headers(Page("", text), only=lines.keys() | {"rank"}):
         match header.word:
             case "title":
                 lines["title"].append(head.title(header))
             case "detect":
                 lines["detect"].append(header.body)
+            case "rank":
+                rank = head.number(header)
             case _:
                 lines[header.word].extend(item.text for item in header.items)
     title = lines["title"][0] if lines["title"] else ""
-    return Known(title, tuple(lines["names"]), tuple(map(str.lower, lines["models"])), tuple(lines["detect"]))
+    models = tuple(map(str.lower, lines["models"]))
+    return Known(title, tuple(lines["names"]), models, tuple(lines["detect"]), rank)
 
 
 def sources(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> dict[str, str]:

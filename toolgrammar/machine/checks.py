@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re._parser as sre  # type: ignore[import-not-found]
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,39 +66,105 @@ def check_class(pattern: str, rule: str) -> None:
 
 
 def check_pattern(pattern: str, rule: str) -> None:
-    """A choose pattern is valid and has no repeat inside a repeat, the source of exponential back-tracking."""
+    """A choose pattern is valid, and no text can make it back-track without bound.
+
+    A repeat of something that itself varies in length, or that has alternatives, can match one text in many
+    ways. It is let through only if every round begins with a character that nothing else in it can match.
+    """
     for item in _parse(pattern, rule):
-        _check_repeats(item, False, pattern, rule)
+        _check_repeats(item, pattern, rule)
 
 
 def _parse(pattern: str, rule: str) -> Any:
     try:
-        return sre.parse(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return sre.parse(pattern)
     except Exception as error:
         raise BadPatternError(f"/{pattern}/ is not a regular expression: {error}", rule=rule) from None
 
 
-def _check_repeats(item: Any, inside: bool, pattern: str, rule: str) -> None:
+def _check_repeats(item: Any, pattern: str, rule: str) -> None:
+    name = str(item[0])
+    if name in ("GROUPREF", "GROUPREF_EXISTS"):
+        raise BadPatternError(f"/{pattern}/ refers back to a group", rule=rule)
+    if name in _REPEATS and int(item[1][1]) > 1 and _varies(item[1][2]) and not _separated(item[1][2]):
+        raise BadPatternError(
+            f"/{pattern}/ repeats a repeat and could back-track without bound", rule=rule,
+            hint="use one repeat of a character class",
+        )  # fmt: skip
+    for inner in _inside(item):
+        _check_repeats(inner, pattern, rule)
+
+
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+_CHARACTERS = ("LITERAL", "NOT_LITERAL", "IN", "ANY")
+
+
+def _inside(item: Any) -> Iterator[Any]:
+    """The items directly inside one of a parsed pattern."""
     name, argument = str(item[0]), item[1]
-    if name in ("MAX_REPEAT", "MIN_REPEAT"):
-        _, most, body = argument
-        unbounded = int(most) > 64
-        if unbounded and inside:
-            raise BadPatternError(
-                f"/{pattern}/ repeats a repeat and could back-track without bound", rule=rule,
-                hint="use one repeat of a character class",
-            )  # fmt: skip
-        for inner in body:
-            _check_repeats(inner, inside or unbounded, pattern, rule)
-    elif name == "SUBPATTERN":
-        for inner in argument[-1]:
-            _check_repeats(inner, inside, pattern, rule)
+    if name in _REPEATS:
+        yield from argument[2]
+    elif name in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
+        yield from argument[-1]
+    elif name == "ATOMIC_GROUP":
+        yield from argument
     elif name == "BRANCH":
         for branch in argument[1]:
-            for inner in branch:
-                _check_repeats(inner, inside, pattern, rule)
-    elif name in ("GROUPREF", "GROUPREF_EXISTS"):
-        raise BadPatternError(f"/{pattern}/ refers back to a group", rule=rule)
+            yield from branch
+
+
+def _varies(body: Any) -> bool:
+    """Whether one text can be matched by ``body`` in several ways or lengths."""
+    return any(
+        str(item[0]) == "BRANCH"
+        or (str(item[0]) in _REPEATS and item[1][0] != item[1][1])
+        or _varies(_inside(item))
+        for item in body
+    )
+
+
+def _separated(body: Any) -> bool:
+    """Whether every round begins with a character that nothing else in it can match."""
+    items = list(body)
+    if not items or str(items[0][0]) != "LITERAL":
+        return False
+    first = chr(items[0][1])
+    rest = list(items[1:])
+    while rest:
+        item = rest.pop()
+        name = str(item[0])
+        if name in _CHARACTERS and _matches(item, first):
+            return False
+        if name not in _CHARACTERS and name not in _REPEATS and name not in ("AT", "SUBPATTERN"):
+            return False
+        rest.extend(_inside(item))
+    return True
+
+
+def _matches(item: Any, char: str) -> bool:
+    """Whether a one-character item of a parsed pattern matches ``char``."""
+    name, argument = str(item[0]), item[1]
+    if name == "LITERAL":
+        return bool(argument == ord(char))
+    if name == "NOT_LITERAL":
+        return bool(argument != ord(char))
+    if name == "ANY":
+        return True
+    found = any(_in_class(part, char) for part in argument if str(part[0]) != "NEGATE")
+    return found != (str(argument[0][0]) == "NEGATE")
+
+
+def _in_class(part: Any, char: str) -> bool:
+    name, argument = str(part[0]), part[1]
+    if name == "LITERAL":
+        return bool(argument == ord(char))
+    if name == "RANGE":
+        return bool(argument[0] <= ord(char) <= argument[1])
+    tests = {"DIGIT": str.isdigit, "SPACE": str.isspace, "WORD": lambda c: c.isalnum() or c == "_"}
+    kind = str(argument).removeprefix("CATEGORY_")
+    return tests[kind.removeprefix("NOT_")](char) != kind.startswith("NOT_")
 
 
 def check_empty_repeat(state: State) -> None:
@@ -123,7 +190,11 @@ def _reaches(state: State | None, goal: State, seen: set[int]) -> bool:
         return any(_reaches(option, goal, seen) for option in state.options)
     if state.op == p.WS and not state.node.least:
         return _reaches(state.next, goal, seen)
-    if state.op in (p.SAVE, p.CLOSED, p.CALL, p.ENDCALL, p.DRAFT, p.CONFIRM):
+    if state.op == p.FIELD and state.node.empty:
+        return _reaches(state.next, goal, seen)
+    if state.op == p.CHOOSE:
+        return any(_reaches(target, goal, seen) for _, _, target in state.cases)
+    if state.op in (p.SAVE, p.CLOSED, p.CALL, p.ENDCALL, p.DRAFT, p.CONFIRM, p.LET):
         return _reaches(state.next, goal, seen)
     return False
 
@@ -137,7 +208,7 @@ def distinct(arms: list[Arm], state: State) -> list[Arm]:
             kept.append(arm)
         elif twin.target is arm.target and twin.consume == arm.consume:
             twin.frame = max(twin.frame, arm.frame, key=len)
-        elif arm.consume and twin.consume and arm.effects == twin.effects:
+        elif arm.consume and twin.consume and not twin.stops and not arm.stops:
             raise AmbiguityError(
                 f"two ways to go on begin with {arm.text!r}: in {twin.rule!r} and in {arm.rule!r}",
                 rule=state.rule, hint="factor the common marker out, or let '&' tell them apart",

@@ -43,10 +43,11 @@ def compile_grammar(grammar: c.Grammar, tokens: tuple[str, ...] = ()) -> Program
     """
     checks.check_rules(grammar)
     if tokens:
-        from toolgrammar.machine.tokens import with_sentinels
+        from toolgrammar.machine.tokens import sentinels, with_sentinels
 
         grammar = with_sentinels(grammar, tokens)
     builder = _Builder(grammar, tokens)
+    builder.sentinels = frozenset(sentinels(tokens).values()) if tokens else frozenset()
     starts = {state: builder.start(rule) for state, rule in grammar.starts.items()}
     return builder.finish(starts)
 
@@ -55,6 +56,7 @@ class _Builder:
     def __init__(self, grammar: c.Grammar, tokens: tuple[str, ...]) -> None:
         self.grammar = grammar
         self.tokens = tokens
+        self.sentinels: frozenset[str] = frozenset()
         self.states: list[State] = []
         self.memo: dict[tuple[Any, ...], State] = {}
         self.active: list[str] = []
@@ -255,12 +257,14 @@ class _Builder:
         return state
 
     def call(self, item: Any, k: State, scope: _Scope) -> State:
+        if scope.in_call:
+            raise checks.misplaced("a call stands inside a call", scope.rule)
         ended = self.new(p.ENDCALL, scope, None, k)
         body = self.build(item, ended, scope._replace(in_call=True, open=True))
         return self.new(p.CALL, scope, None, body)
 
     def section(self, node: Any, item: Any, k: State, scope: _Scope) -> State:
-        closers = tuple(t for t in checks.last_literals(self.grammar, item) if len(t) > 1)
+        closers = tuple(t for t in checks.last_literals(self.grammar, item) if self.marks(t))
         aside = isinstance(node, c.Attempt) and node.aside
         inner = scope._replace(open=scope.open or not aside, closers=closers, rest=self.rest(closers, k, scope))
         closed = self.new(p.CLOSED, scope, node, k)
@@ -287,7 +291,13 @@ class _Builder:
         drafted.next = k
         draft = self.new(p.DRAFT, scope, node, item)
         draft.texts = tuple(arm.text for arm in self.first(closer)[0])
+        if not draft.texts:
+            raise checks.misplaced("the closer of a draft must begin with a literal", scope.rule)
         return draft
+
+    def marks(self, text: str) -> bool:
+        """Whether a literal is a marker by itself: more than a character, or a special token's sentinel."""
+        return len(text) > 1 or text in self.sentinels
 
     def is_control(self, text: str) -> bool:
         """Whether a marker is, or contains, a control token (reading convention 3)."""
@@ -520,10 +530,14 @@ class _Builder:
 
     def breakers(self, have: list[Arm], state: State) -> list[Arm]:
         """Control tokens that cannot stand in a field: one shows that it was none."""
-        allowed = {arm.text for arm in have} | set(state.node.holds)
+        allowed = {arm.text for arm in have}
         arms = []
         for text in self.controls:
-            if text not in allowed and not any(other.startswith(text) for other in allowed):
+            if text in state.node.holds:
+                arm = Arm(text, state, state.rule)
+                arm.skip = True
+                arms.append(arm)
+            elif text not in allowed and not any(other.startswith(text) for other in allowed):
                 arm = Arm(text, self.lost, state.rule)
                 arm.breaks = True
                 arms.append(arm)
@@ -543,11 +557,11 @@ class _Builder:
         """The end markers of a value that delimits itself: needed when it is broken."""
         assert state.next is not None
         arms, default = self.first(state.next)
-        texts = [arm.text for arm in arms if len(arm.text) > 1]
+        texts = [arm.text for arm in arms if self.marks(arm.text)]
         behind = self.text_behind(default)
         if not state.cases and behind is not None and behind.marks is not None:
             # No section to end: the next marker of the text behind it.
-            texts += [text for text in behind.marks.markers if len(text) > 1]
+            texts += [text for text in behind.marks.markers if self.marks(text)]
         texts = list(dict.fromkeys((*state.cases, *texts, *self.grammar.stops)))
         state.marks = SafeText(tuple(texts)) if texts else None
 

@@ -150,6 +150,10 @@ class EnvelopeScanner(Scanner):
         return self._read(buf, pos, end, eof)
 
     @property
+    def is_object(self) -> bool:
+        return self._inner is None or self._inner.is_object
+
+    @property
     def lost(self) -> bool:
         return self.malformed or (self._inner is not None and self.announced and self._inner.lost)
 

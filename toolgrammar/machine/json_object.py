@@ -83,6 +83,7 @@ class JsonObject(Scanner):
     """Scan one object; ``JsonArguments`` gets it to the opening brace."""
 
     __slots__ = (
+        "_began",
         "_ends",
         "_escaped",
         "_held",
@@ -109,6 +110,7 @@ class JsonObject(Scanner):
         self.flaw_at: int = -1
         #: Whether it did at all. What then follows is passed on as written, up to an end marker.
         self.as_written: bool = False
+        self._began: bool = False
         self._ends: SafeText | None = ends
         self._repair: bool = repair
         self._state: int = START_STATE
@@ -136,7 +138,15 @@ class JsonObject(Scanner):
         return (
             (self.text, self.status, self.malformed, self.notes.copy()),
             (self.in_string, self.flaw_at, self.as_written),
-            (self._state, bytearray(self._stack), self._held, self._token, self._quote, self._escaped),
+            (
+                self._state,
+                bytearray(self._stack),
+                self._held,
+                self._token,
+                self._quote,
+                self._escaped,
+                self._began,
+            ),
             None if self._rest is None else self._rest.copy(),
         )
 
@@ -144,7 +154,7 @@ class JsonObject(Scanner):
         said, shown, place, self._rest = progress
         self.text, self.status, self.malformed, self.notes = said
         self.in_string, self.flaw_at, self.as_written = shown
-        self._state, self._stack, self._held, self._token, self._quote, self._escaped = place
+        self._state, self._stack, self._held, self._token, self._quote, self._escaped, self._began = place
 
     def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
         i = pos
@@ -179,6 +189,10 @@ class JsonObject(Scanner):
         return cut
 
     @property
+    def is_object(self) -> bool:
+        return self._began
+
+    @property
     def lost(self) -> bool:
         return self.malformed or self.as_written
 
@@ -203,6 +217,7 @@ class JsonObject(Scanner):
     def _open_object(self) -> None:
         self._stack.append(_OBJECT)
         self._state = OBJECT_STATE
+        self._began = True
 
     def _key(self, buf: str, i: int, end: int, eof: bool) -> int:
         char = buf[i]

@@ -105,6 +105,13 @@ class Output:
         message = CODES[code] + (f": {detail}" if detail else "")
         self.sink.append(Diagnostic(code, message, start, end))
 
+    def remark(self, code: str, start: int, end: int) -> None:
+        """Add a diagnostic about the open call: told just before its end, wherever the input was cut."""
+        if self.call is None:
+            self.note(code, start, end)
+        else:
+            self.call.remarks = (*self.call.remarks, (code, start, end))
+
     # ---- calls --------------------------------------------------------------------------------------------
 
     def begin_call(self, at: int) -> None:
@@ -168,6 +175,10 @@ class Output:
                 self.arguments("}", at, at)
             elif not call.passed:
                 self.arguments("{}", at, at)
+        if "key" in self.regs and status == "complete":
+            self.remark("W213", at, at)
+        for code, start, end in call.remarks:
+            self.note(code, start, end)
         if not self.tools.known(call.name):
             self.note("E301", call.start, at, repr(call.name))
         self.sink.append(

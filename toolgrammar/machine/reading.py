@@ -307,11 +307,12 @@ class Reading(Output):
 
     def cut(self, at: int) -> None:
         """The output ended at raw ``at``: a call or attempt that is open there stays unfinished."""
-        if self.call is None and not self.speculative() and not self.regs.get("name"):
+        named = bool(self.regs.get("name")) and self.state.open
+        if self.call is None and not self.speculative() and not named:
             self.confirm()
             return
         self.unfinished = self.unfinished or not (self.speculative() and self.innermost().aside)
-        if (self.call is not None and self.call.announced) or self.regs.get("name"):
+        if (self.call is not None and self.call.announced) or named:
             call = self.announce(at)
             if self.speculative():
                 self.commit()

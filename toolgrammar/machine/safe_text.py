@@ -31,7 +31,9 @@ _DENSE: Final = 24
 
 
 def partial_pattern(marker: str) -> str:
-    """A pattern for every non-empty proper prefix of ``marker``."""
+    """A pattern for every non-empty proper prefix of ``marker``; a single character has none."""
+    if len(marker) < 2:
+        return "(?!)"
     nested = ""
     for char in reversed(marker[1:-1]):
         nested = f"(?:{re.escape(char)}{nested})?"

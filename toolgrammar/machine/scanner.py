@@ -53,6 +53,11 @@ class Scanner:
     quiet: Callable[..., Any] | None = None
 
     @property
+    def is_object(self) -> bool:
+        """Whether the value began as the object it should be."""
+        return True
+
+    @property
     def lost(self) -> bool:
         """Whether the value is broken and passed on as written, to an end that has not come."""
         return self.malformed

@@ -155,10 +155,12 @@ class Session(Loop):
             self.take_back(self.innermost(), self.base + len(self.buf))
             self.moved = False
             self.pump(self.buf, True)
-        if self.state.open and self.state.op != p.END:
-            self.unfinished = True
+        open_section = self.state.open and self.state.op != p.END
         at = self.base + len(self.buf)
         self.cut(at)
+        if open_section and not self.unfinished:
+            self.unfinished = True
+            self.note("E202", self.base, at)
         if self.buf and self.tail_start < 0:
             self.tail_start = self.base
             self.tail.append(self.buf[:TAIL_LIMIT])
@@ -243,6 +245,14 @@ class Session(Loop):
 
     # ---- copies and the prompt -----------------------------------------------------------------------------
 
+    def markers_here(self) -> tuple[str, ...]:
+        """The markers that count in the present state, and in the text it leads to."""
+        state, found = self.state, self.state.texts
+        while state.op == p.ALT and state.default is not None:
+            state = state.default
+            found += state.texts
+        return found + (state.marks.markers if state.marks is not None else ())
+
     def start_at(self, name: str) -> None:
         """Begin in another start state of the grammar, if it has one of that name."""
         self.state = self.program.starts.get(name, self.state)
@@ -271,6 +281,7 @@ class Session(Loop):
         """An independent session in the same state."""
         new = Session.__new__(Session)
         new.__dict__.update(self.__dict__)
+        new.collected = None if self.collected is None else self.collected[:]
         new.trace = None if self.trace is None else self.trace[:]
         for name in ("out", "log", "held", "controls", "tail"):
             setattr(new, name, list(getattr(self, name)))

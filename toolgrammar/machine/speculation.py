@@ -83,7 +83,7 @@ class Save:
 class CallState:
     """The call being read. ``start``: where it began in the raw output."""
 
-    __slots__ = ("announced", "broken", "given", "id", "index", "members", "name", "passed", "start")
+    __slots__ = ("announced", "broken", "given", "id", "index", "members", "name", "passed", "remarks", "start")
 
     def __init__(self, index: int, start: int) -> None:
         self.index = index
@@ -98,6 +98,8 @@ class CallState:
         #: Whether any argument text was passed on.
         self.passed = False
         self.given: frozenset[str] = frozenset()
+        #: Diagnostics about it, told at its end.
+        self.remarks: tuple[tuple[str, int, int], ...] = ()
 
     def copy(self) -> CallState:
         """An independent copy."""

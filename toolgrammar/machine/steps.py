@@ -44,6 +44,7 @@ class Steps(Values):
             if arm is not None:
                 if arm.skip:
                     self.say(state, buf[pos:i], self.base + pos)
+                    self.note("W215", self.base + i, self.base + i + len(arm.text), arm.text)
                     pos = at = i + len(arm.text)
                     continue
                 j = self.frame_start(arm, buf, pos, i)
@@ -100,7 +101,8 @@ class Steps(Values):
                     self.spec[-1].behind = self.base + pos
                     self.spec[-1].behind_log = len(self.log)
                 return self.take(arm, state, pos, i)
-            if (not eof or state.default is None or (state.open and pos < n)) and state.partial(buf, pos, n) is not None:
+            undecided = not eof or state.default is None or (state.open and pos < n)
+            if undecided and state.partial(buf, pos, n) is not None:
                 self.wait = True
                 if pos < n:
                     self.may_go_on(state.rests, buf[pos:n].lstrip(WHITE))
@@ -164,7 +166,10 @@ class Steps(Values):
             if marks.which < 0:
                 break
             arm = self.pick(state.cases[marks.which], buf, i, n, eof)
-            if arm is None:
+            if arm is not None and arm.skip:
+                i += len(arm.text)  # a token that may stand in the field
+                arm = None
+            elif arm is None:
                 if self.wait:
                     break
                 i += 1
@@ -173,15 +178,17 @@ class Steps(Values):
             self.wait = False
             return self.flaw(pos)
         if arm is not None and arm.breaks:
-            return self.flaw(i)
+            return self.flaw(i if self.speculative() else pos)
+        if i - pos > node.limit:
+            self.wait = False
+            return self.flaw(pos, "W212")
         if arm is None:
-            if i - pos > node.limit:
-                self.wait = False
-                return self.flaw(pos, "W212")
             if eof and text and state.chars is not None and state.chars(buf, i - 1, i).end() < i:
                 self.regs[node.register] = captured(text, node)
             return pos
         if not arm.stops:
+            if node.register == "key" and "key" in self.regs:
+                self.remark("W213", self.base + pos, self.base + pos)
             self.regs[node.register] = captured(text, node)
         if self.trace is not None:
             self.log_span(self.base + pos, self.base + i, f"{state.rule}.{node.register}", "skip")

@@ -7,6 +7,7 @@ its literals, ids become sentinels or text, and what comes out is translated bac
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
@@ -16,8 +17,10 @@ import msgspec
 from toolgrammar import combinators as c
 from toolgrammar.events import Event
 from toolgrammar.machine.checks import walk
+from toolgrammar.schema import quote
 
-_FIRST: Final = 0xDC00
+#: High surrogates of private planes: no decoder gives one alone, and hardly a model writes its escape.
+_FIRST: Final = 0xDB80
 
 
 class Tokenizer(Protocol):
@@ -28,7 +31,8 @@ class Tokenizer(Protocol):
         ...
 
     def decoder(self) -> Any:
-        """An incremental decoder: ``step(id) -> str | None``, ordinary tokens only."""
+        """An incremental decoder of ordinary tokens: ``step(id) -> str | None``, ``copy()``, and if it can hold
+        part of a character ``flush() -> str``."""
         ...
 
 
@@ -41,23 +45,25 @@ def with_sentinels(grammar: c.Grammar, tokens: tuple[str, ...]) -> c.Grammar:
     """``grammar`` with every special token inside its literals replaced by its sentinel."""
     table = sentinels(tokens)
     data = msgspec.to_builtins(grammar)
-    for field in ("rules", "stops", "skips", "tokens"):
+    for field in ("rules", "stops", "skips", "tokens", "anchors"):
         data[field] = _replaced(data.get(field, {} if field == "rules" else ()), table)
     data["tokens"] = (*data["tokens"], *table.values())
     return msgspec.convert(data, c.Grammar)
 
 
-def _replaced(value: Any, table: dict[str, str]) -> Any:
+def _replaced(value: Any, table: dict[str, str], pattern: bool = False) -> Any:
     if isinstance(value, str):
         for token, sentinel in table.items():
             value = value.replace(token, sentinel)
+            if pattern:  # however its bars and brackets are escaped there
+                value = value.replace(re.escape(token), sentinel).replace(token.replace("|", r"\|"), sentinel)
         return value
     if isinstance(value, (list, tuple)):
         return [_replaced(item, table) for item in value]
     if isinstance(value, dict):
+        kept = ("rule", "type", "chars", "register", "name")
         return {
-            key: item if key in ("pattern", "type", "chars") else _replaced(item, table)
-            for key, item in value.items()
+            key: item if key in kept else _replaced(item, table, key == "pattern") for key, item in value.items()
         }
     return value
 
@@ -86,6 +92,9 @@ class TokenReader:
         table = sentinels(self.tokens)
         self._sentinel = {id_: table.get(text, text) for id_, text in special.items()}
         self._back = str.maketrans({sentinel: token for token, sentinel in table.items()})
+        self._tokens = {sentinel: token for token, sentinel in table.items()}
+        #: A sentinel that was data in a value stands there escaped.
+        self._escaped = {quote(sentinel)[1:-1]: quote(token)[1:-1] for token, sentinel in table.items()}
         self._lengths = {sentinel: len(token) for token, sentinel in table.items()}
         self._tokenizer = tokenizer
         self._decoder = tokenizer.decoder()
@@ -100,19 +109,35 @@ class TokenReader:
         for id_ in ids:
             sentinel = self._sentinel.get(id_)
             piece = sentinel if sentinel is not None else self._decoder.step(id_)
-            if not piece:
-                continue
-            self._fed += len(piece)
-            extra = self._lengths.get(piece, 1) - 1
-            if extra:
-                self._at.append(self._fed)
-                self._more.append(self._more[-1] + extra)
-            pieces.append(piece)
+            if piece:
+                pieces.append(self._count(piece))
         return self._outward(session.feed("".join(pieces)))
+
+    def _count(self, piece: str) -> str:
+        """Keep book of the offsets that ``piece``, a sentinel or text, moves."""
+        self._fed += len(piece)
+        extra = self._lengths.get(piece, 1) - 1
+        if extra:
+            self._at.append(self._fed)
+            self._more.append(self._more[-1] + extra)
+        return piece
+
+    def feed_text(self, session: Any, text: str) -> list[Event]:
+        """Read text that came without ids: no special token is in it."""
+        return self._outward(session.feed(self._count(text)))
+
+    def prompt(self, text: str) -> str:
+        """A prompt's text, with sentinels for the special tokens in it."""
+        for sentinel, token in self._tokens.items():
+            text = text.replace(token, sentinel)
+        return text
 
     def finish(self, session: Any) -> list[Event]:
         """The stream ended."""
-        return self._outward(session.finish())
+        flush = getattr(self._decoder, "flush", None)
+        rest = flush() if flush is not None else ""
+        events = self.feed_text(session, rest) if rest else []
+        return events + self._outward(session.finish())
 
     def text(self, text: str) -> str:
         """Sentinels back to their tokens."""
@@ -130,6 +155,9 @@ class TokenReader:
         for name in ("text", "delta", "name", "id"):
             if name in fields:
                 fields[name] = self.text(fields[name])
+        if "delta" in fields and "\\udb" in fields["delta"]:
+            for escaped, token in self._escaped.items():
+                fields["delta"] = fields["delta"].replace(escaped, token)
         fields["start"] = self.raw_length(event.start)
         fields["end"] = self.raw_length(event.end)
         return type(event)(**fields)
@@ -139,7 +167,5 @@ class TokenReader:
         new = TokenReader.__new__(TokenReader)
         new.__dict__.update(self.__dict__)
         new._at, new._more = self._at[:], self._more[:]
-        copier = getattr(self._decoder, "copy", None)
-        if copier is not None:
-            new._decoder = copier()
+        new._decoder = self._decoder.copy()
         return new

@@ -97,7 +97,7 @@ class Values(Reading):
             self.arguments(scanner.text, self.base + pos, self.base + end)
         if scanner.notes:
             for code, start, stop in scanner.notes:
-                self.note(code, self.base + start, self.base + stop)
+                self.remark(code, self.base + start, self.base + stop)
             scanner.notes = []
         if scanner.status == FLAW:
             return self.flaw(end)
@@ -105,7 +105,7 @@ class Values(Reading):
             if scanner.malformed:
                 call = self.announce(self.base + end)
                 call.broken = True
-                self.note("E101", call.start, self.base + end)
+                self.remark("E101" if scanner.is_object else "E102", call.start, self.base + end)
             if state.op == p.ELEMENTS and self.call is not None and self.call.passed:
                 self.call.members += 1  # the last brace is written when the call ends
             self.scanner = None
