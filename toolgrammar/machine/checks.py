@@ -162,9 +162,9 @@ def _in_class(part: Any, char: str) -> bool:
         return bool(argument == ord(char))
     if name == "RANGE":
         return bool(argument[0] <= ord(char) <= argument[1])
-    tests = {"DIGIT": str.isdigit, "SPACE": str.isspace, "WORD": lambda c: c.isalnum() or c == "_"}
     kind = str(argument).removeprefix("CATEGORY_")
-    return tests[kind.removeprefix("NOT_")](char) != kind.startswith("NOT_")
+    within = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}
+    return within[kind.removeprefix("NOT_")] != kind.startswith("NOT_")
 
 
 def check_empty_repeat(state: State) -> None:

@@ -18,7 +18,7 @@ from toolgrammar.machine import checks
 from toolgrammar.machine import program as p
 from toolgrammar.machine.patterns import full_matcher, later, partial_matcher
 from toolgrammar.machine.program import Arm, Program, State
-from toolgrammar.machine.safe_text import SafeText
+from toolgrammar.machine.safe_text import Rests, SafeText
 
 #: How often one rule may be open inside itself before its recursion counts as unbounded.
 _DEPTH = 12
@@ -490,7 +490,7 @@ class _Builder:
         arms = checks.distinct(arms, state)
         state.arms = tuple(arms)
         state.texts = tuple(arm.text for arm in arms)
-        state.rests = p.Rests(state.texts)
+        state.rests = Rests(state.texts)
         if arms:
             state.full = later(lambda: full_matcher(arms), state, "full")
             state.partial = later(lambda: partial_matcher(arms), state, "partial")
