@@ -6,7 +6,7 @@ be joined: their joined text, and every other event, is the same for any cut of 
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -105,3 +105,27 @@ class Diagnostic(msgspec.Struct, frozen=True, gc=False, tag="diagnostic"):
 
 
 Event: TypeAlias = Reasoning | Content | CallStart | CallArguments | CallEnd | Diagnostic
+
+
+def joined(events: list[Event]) -> list[Event]:
+    """The same events with neighbours of one kind made one, where they stand next to each other."""
+    found: list[Event] = []
+    i = 0
+    while i < len(events):
+        event = events[i]
+        kind = type(event)
+        j = i + 1
+        if kind is Content or kind is Reasoning or kind is CallArguments:
+            while j < len(events) and type(events[j]) is kind and events[j].start == events[j - 1].end:
+                j += 1
+        found.append(event if j == i + 1 else _one(events[i:j]))
+        i = j
+    return found
+
+
+def _one(run: list[Any]) -> Event:
+    """A run of neighbours of one kind as one event."""
+    first, end = run[0], run[-1].end
+    if isinstance(first, CallArguments):
+        return CallArguments(first.index, "".join([event.delta for event in run]), first.start, end)
+    return type(first)("".join([event.text for event in run]), first.start, end)  # type: ignore[no-any-return]

@@ -33,9 +33,6 @@ Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
 Tools: TypeAlias = Sequence[Mapping[str, Any]]
 Finish: TypeAlias = Literal["stop", "length", "tool_calls"]
 
-#: Events kept before they are folded into the message.
-_FOLD = 1024
-
 
 class Parser:
     """Reads one output of ``model``.
@@ -83,24 +80,26 @@ class Parser:
         self._events: list[Event] = []
         self._finished = False
         self._reason: str | None = None
+        self._direct()
 
     # ---- reading ------------------------------------------------------------------------------------------
 
     def feed(self, delta: str | Sequence[int]) -> list[Event]:
-        """Read a piece of output, text or (with a tokenizer) token ids; return what is certain now."""
+        """Read a piece of output, text or (with a tokenizer) token ids; return what is certain now.
+
+        Amortised linear in the length of ``delta``. Raises only for a use that is wrong: after ``finish``, or
+        token ids without a tokenizer.
+        """
+        # A parser of text hands this name to its session, see ``_direct``: one call less for every delta.
         if self._finished:
             raise RuntimeError("the parser is finished; make a new one, or copy it before finish()")
-        if self._reader is not None:
-            read = self._reader.feed_text if isinstance(delta, str) else self._reader.feed
-            events = read(self._session, delta)  # type: ignore[arg-type]
-        elif isinstance(delta, str):
-            events = self._session.feed(delta)
-        else:
-            raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
-        if events:
-            self._events += events
-            if len(self._events) > _FOLD:
-                self._fold()
+        if self._reader is None:
+            if not isinstance(delta, str):
+                raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
+            return self._session.feed(delta)
+        read = self._reader.feed_text if isinstance(delta, str) else self._reader.feed
+        events = read(self._session, delta)  # type: ignore[arg-type]
+        self._events += events
         return events
 
     def finish(self, reason: Finish | str | None = None) -> list[Event]:
@@ -109,9 +108,17 @@ class Parser:
             return []
         self._finished = True
         self._reason = reason
-        events = self._session.finish() if self._reader is None else self._reader.finish(self._session)
+        self.__dict__.pop("feed", None)
+        if self._reader is None:
+            return self._session.finish()
+        events = self._reader.finish(self._session)
         self._events += events
         return events
+
+    def _direct(self) -> None:
+        """Let ``feed`` be the session's own, if it reads text and is not over."""
+        if self._reader is None and not self._finished:
+            self.feed = self._session.feed  # type: ignore[method-assign,assignment]
 
     async def aiter(self, chunks: AsyncIterable[str | Sequence[int]]) -> AsyncIterator[Event]:
         """The events of an asynchronous stream, ``finish`` included."""
@@ -144,8 +151,9 @@ class Parser:
         )
 
     def _fold(self) -> None:
-        self._collector.add(self._events, self._tools.known)
-        self._events = []
+        story = self._session.story
+        self._collector.add(story if self._reader is None else self._events, self._tools.known)
+        self._session.story, self._events = [], []
 
     @property
     def held(self) -> int:
@@ -161,7 +169,15 @@ class Parser:
         new._events = self._events[:]
         if self._reader is not None:
             new._reader = self._reader.copy()
+        new._direct()
         return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "feed"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._direct()
 
 
 def parse(

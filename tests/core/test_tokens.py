@@ -46,21 +46,6 @@ PROPERTIES = {"s": {"type": "string"}, "n": {"type": "integer"}}
 TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": PROPERTIES}}]
 STARTS = {"deepseek-v3.2": "reasoning"}
 
-# Known faults: what is marked so turns into a failure here when it is mended.
-TAIL = "tail_start is not translated: an end-of-turn token is given the span of a tail"
-RULES = "a special token in a rule's name is replaced in references only"
-PATTERNS = "patterns of choose see sentinels: harmony's headers are not routed"
-ESCAPED = "a special token inside a raw value becomes the escape of its sentinel"
-CLOSERS = "end markers of one character, such as sentinels, do not end a broken value"
-COPIES = "copies share the pieces of a raw value that is not a string"
-PROMPT = "special tokens in the prompt's text do not count"
-MIXED = "text fed between ids does not move the offsets"
-CUT = "half a character at the end of the ids is dropped"
-
-
-def faulty(reason: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.xfail(reason=reason))
-
 
 class Decoder:
     """Bytes to text, a character as soon as it is whole."""
@@ -70,6 +55,9 @@ class Decoder:
 
     def step(self, number: int) -> str | None:
         return self._bytes.decode(bytes([number])) or None
+
+    def flush(self) -> str:
+        return self._bytes.decode(b"", True)
 
     def copy(self) -> Decoder:
         new = Decoder()
@@ -164,7 +152,7 @@ def made(name: str) -> Toy:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
-@pytest.mark.parametrize("name", [name if name == "gemma4" else faulty(TAIL, name) for name in SPECIAL])
+@pytest.mark.parametrize("name", SPECIAL)
 def test_a_capture_reads_as_its_text_does(name: str, cut: int, fixtures: Path) -> None:
     text = (fixtures / "captures" / f"{name}.txt").read_text(encoding="utf-8")
     tools = json.loads((fixtures / "captures" / "tools.json").read_text(encoding="utf-8"))
@@ -173,7 +161,7 @@ def test_a_capture_reads_as_its_text_does(name: str, cut: int, fixtures: Path) -
     assert by_ids(name, toy.encode(text), toy, cut, **options) == by_text(name, text, **options)
 
 
-@pytest.mark.parametrize("name", [name if name == "gemma4" else faulty(TAIL, name) for name in SPECIAL])
+@pytest.mark.parametrize("name", SPECIAL)
 def test_cases_read_as_their_text_does(name: str, fixtures: Path) -> None:
     different = []
     for line in (fixtures / "cases" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
@@ -185,7 +173,6 @@ def test_cases_read_as_their_text_does(name: str, fixtures: Path) -> None:
     assert different == []
 
 
-@pytest.mark.xfail(reason=RULES)
 def test_a_special_token_inside_a_tag(fixtures: Path) -> None:
     text = (fixtures / "captures" / "deepseek-v3.2.txt").read_text(encoding="utf-8")
     toy = Toy(*DSML)
@@ -195,31 +182,24 @@ def test_a_special_token_inside_a_tag(fixtures: Path) -> None:
 
 #: Format, text: a marker as itself in a place of its own.
 SMALL = [
-    faulty(TAIL, "hermes", "a<|im_end|>"),
+    ("hermes", "a<|im_end|>"),
     ("hermes", '<tool_call>{"name": "f", "arguments": {"s": "<|im_end|>"}}</tool_call>'),
     ("deepseek-v3", "a<｜tool▁sep｜>b<｜tool▁call▁end｜>c"),
     ("deepseek-v3", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g<｜tool▁sep｜>x"),
     ("deepseek-v3", "x<｜tool▁call▁begin｜>"),
-    faulty(
-        CLOSERS, "kimi-k2", '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": x<|tool_call_end|>'
-    ),
-    faulty(CLOSERS, "mistral", '[TOOL_CALLS]f[ARGS]{"s": x[TOOL_CALLS]f[ARGS]{}'),
+    ("kimi-k2", '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": x<|tool_call_end|>'),
+    ("mistral", '[TOOL_CALLS]f[ARGS]{"s": x[TOOL_CALLS]f[ARGS]{}'),
     ("mistral", "[TOOL_CALLS]No such tool."),
     ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"s": "[ARGS]"}}]'),
-    faulty(
-        PATTERNS, "harmony", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"
-    ),
-    faulty(PATTERNS, "harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
-    faulty(CLOSERS, "harmony", "<|channel|>commentary to=functions.f<|message|>{x<|call|>"),
+    ("harmony", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"),
+    ("harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
+    ("harmony", "<|channel|>commentary to=functions.f<|message|>{x<|call|>"),
     ("gemma4", '<|tool_call>call:f{s:<|"|>a"b<|"|>,n:3}<tool_call|>'),
-    faulty(CLOSERS, "gemma4", "<|tool_call>call:f{s:a<tool_call|>"),
+    ("gemma4", "<|tool_call>call:f{s:a<tool_call|>"),
     ("gemma4", "a<|tool_call>x"),
-    faulty(
-        ESCAPED, "glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>b</arg_value>\n</tool_call>"
-    ),
-    faulty(TAIL, "glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>"),
-    faulty(
-        ESCAPED,
+    ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>b</arg_value>\n</tool_call>"),
+    ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>"),
+    (
         "qwen3-coder",
         "<tool_call><function=f><parameter=s>a<|im_end|>b</parameter></function></tool_call>",
     ),
@@ -283,7 +263,6 @@ def test_spelled_markers_in_a_message_are_its_text(token: str) -> None:
     assert by_ids("harmony", ids, toy, 1)[1]["content"] == f"a{token}b"
 
 
-@pytest.mark.xfail(reason=RULES)
 def test_a_spelled_word_inside_a_tag_makes_no_tag() -> None:
     toy = Toy(*DSML)
     text = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'
@@ -306,9 +285,7 @@ def test_spans_count_the_characters_of_the_raw_text() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [faulty(COPIES, name) if name in ("glm-4.5", "qwen3-coder") else name for name in SPECIAL]
-)
+@pytest.mark.parametrize("name", SPECIAL)
 def test_copies_go_their_own_way(name: str, fixtures: Path) -> None:
     text = (fixtures / "captures" / f"{name}.txt").read_text(encoding="utf-8")
     toy = made(name)
@@ -342,9 +319,9 @@ def test_ids_without_a_tokenizer() -> None:
 
 #: Format, prompt, what the model says, reasoning, content.
 PROMPTS = [
-    faulty(PROMPT, "harmony", "<|start|>assistant<|channel|>analysis<|message|>", "a<|end|>", "a", None),
-    faulty(PROMPT, "gemma4", "<|turn>model\n<|channel>thought\n", "a<channel|>b", "a", "b"),
-    faulty(PROMPT, "mistral", "[/INST][THINK]", "a[/THINK]b", "a", "b"),
+    ("harmony", "<|start|>assistant<|channel|>analysis<|message|>", "a<|end|>", "a", None),
+    ("gemma4", "<|turn>model\n<|channel>thought\n", "a<channel|>b", "a", "b"),
+    ("mistral", "[/INST][THINK]", "a[/THINK]b", "a", "b"),
     ("hermes", "<|im_start|>assistant\n<think>\n", "a</think>b", "a", "b"),
 ]
 
@@ -358,7 +335,6 @@ def test_the_prompt_decides_the_start(
     assert (found["reasoning"], found["content"]) == (reasoning, content)
 
 
-@pytest.mark.xfail(reason=MIXED)
 def test_text_and_ids_may_be_mixed() -> None:
     toy = made("hermes")
     parser = Parser("hermes", tokenizer=toy)
@@ -367,7 +343,6 @@ def test_text_and_ids_may_be_mixed() -> None:
     assert parser.message().spans == [(0, 13, "content"), (13, 23, "framing")]
 
 
-@pytest.mark.xfail(reason=CUT)
 def test_the_end_of_the_stream_loses_nothing() -> None:
     toy = made("hermes")
     _, found = by_ids("hermes", [*toy.spell("a"), 0xC3], toy)

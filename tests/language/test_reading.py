@@ -169,6 +169,7 @@ def test_headers() -> None:
     assert grammar.ids == "alnum9"
     assert grammar.facts == {
         "detect": ('template "[CALL]" and "[ARGS]" and not vocab "[NAME]"', 'arch kinds* and vocab "[CALL]"'),
+        "rank": ("3",),
         "template": ("assistant turns are {{ content }} # kept",),
         "note": ("one # two three",),
     }

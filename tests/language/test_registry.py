@@ -29,6 +29,17 @@ FORMATS = {
         @detect arch gemma4*
     """,
     "qwen3": "",
+    "weak": """
+        @rank 2
+        @models qwen3-coder-plain llama
+        @detect template "<tool_call>" and "a" and "plain" and "word"
+    """,
+    "last": """
+        @rank 10
+        @models last
+        @detect template "</think>"
+    """,
+    "tagged": '@detect vocab "<calls*>" and not "<sep*>"',
     "broken": '@names "never closed\n@start content = ((',
 }
 
@@ -61,12 +72,20 @@ def test_formats(registry: Registry) -> None:
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "coder"),  # the longest pattern
         ("Qwen/Qwen3-8B", "plain"),
         ("qwen/qwen3_coder_next", "coder"),
-        ("NousResearch/Hermes-3-Llama-3.1-8B", "plain"),
+        ("NousResearch/Hermes-3-Llama-3.1-8B", "plain"),  # the lower rank, whatever the length
+        ("Qwen/Qwen3-Coder-Plain", "coder"),
+        ("meta/Llama-9", "weak"),
     ],
 )
 def test_resolve(registry: Registry, model: str, name: str) -> None:
     assert registry.resolve(model) == name
     assert registry.load(model).name == name
+
+
+@pytest.mark.parametrize("name", ["hf", "response_template", "Response-Template", "default"])
+def test_peers_names_that_are_no_format(registry: Registry, name: str) -> None:
+    with pytest.raises(UnknownModelError, match="template|guessing"):
+        registry.resolve(name)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +158,10 @@ DIRECTORIES: dict[str, tuple[dict[str, object], str]] = {
     "vocabulary spelled in the template": ({"chat_template": "<|channel>"}, "channels"),
     "architecture": ({"config_json": {"architectures": ["Gemma4ForCausalLM"]}}, "channels"),
     "model type": ({"config_json": {"model_type": "gemma4_text", "architectures": None}}, "channels"),
+    "the lowest rank wins": ({"chat_template": "a plain <tool_call> word"}, "plain"),
+    "any suffix": ({"tokenizer_json": {"added_tokens": [{"content": "<calls:1>"}]}}, "tagged"),
+    "any suffix in the template": ({"chat_template": "{{ '<calls:a>' }}"}, "tagged"),
+    "the last resort": ({"chat_template": "{{ '</think>' }}"}, "last"),
     "its name in the configuration": ({"config_json": {"_name_or_path": "org/Hermes-9"}}, "plain"),
     "a broken configuration": ({"config_json": "{", "chat_template": BOTH}, "coder"),
 }
@@ -153,6 +176,7 @@ def test_directory(registry: Registry, tmp_path: Path, case: str) -> None:
 def test_the_name_of_a_directory_is_the_last_resort(registry: Registry, tmp_path: Path) -> None:
     assert registry.resolve(model(tmp_path / "Qwen3-8B")) == "plain"
     assert registry.resolve(model(tmp_path / "Qwen3-9B", chat_template=BOTH)) == "coder"
+    assert registry.resolve(model(tmp_path / "Qwen3-7B", chat_template="</think>")) == "plain"
 
 
 def test_negated_evidence(registry: Registry, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from toolgrammar.machine.safe_text import Rests, SafeText
 
 #: How often one rule may be open inside itself before its recursion counts as unbounded.
 _DEPTH = 12
-_nowhere = re.compile(r"(?!)").search
 _CONTROL = re.compile(r"<[|｜][^<>]*[|｜]>|<[|｜][^<>]*>|<[^<>]*[|｜]>")
 
 
@@ -466,8 +465,7 @@ class _Builder:
         state.marks = SafeText(tuple(groups))
         state.cases = tuple(tuple(group) for group in groups.values())
         firsts = {text[0] for text in groups}
-        special = "[" + re.escape("".join(sorted(firsts))) + "]"
-        state.special = _pattern(special, "search", state, "special") if firsts else _nowhere
+        state.clear = frozenset(firsts).isdisjoint
         state.guard = firsts.pop() if len(firsts) == 1 else ""
 
     def finish_choice(self, state: State) -> None:
@@ -503,7 +501,6 @@ class _Builder:
             if state.op != p.FIELD or state.chars is None:
                 raise checks.unmarked(state)
             state.default = state.next
-            state.special = _pattern(f"(?!{state.node.chars})", "search", state, "special")
             return
         if state.op == p.FIELD:
             arms += self.breakers(arms, state)

@@ -118,6 +118,7 @@ class State:
         "block",
         "breaks",
         "cases",
+        "clear",
         "chars",
         "default",
         "edge",
@@ -140,7 +141,6 @@ class State:
         "rule",
         "settled",
         "sink",
-        "special",
         "step",
         "strip",
         "texts",
@@ -171,8 +171,8 @@ class State:
         #: TEXT, FIELD, values: the live markers, and a character that every one begins with.
         self.marks: SafeText | None = None
         self.guard: str = ""
-        #: Searches for any character a live marker begins with.
-        self.special: Any = None
+        #: TEXT: says that a delta has no character a live marker begins with.
+        self.clear: Any = None
         #: TEXT: characters of which a run at the end may be framing; or a string; and all their characters.
         self.frame = ""
         self.exact = ""

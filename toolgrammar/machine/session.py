@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from toolgrammar.events import CallArguments, Content, Event, Reasoning
+from toolgrammar.events import CallArguments, Content, Event, Reasoning, joined
 from toolgrammar.machine import program as p
 from toolgrammar.machine.loop import Loop, bind
 from toolgrammar.machine.program import Program
 from toolgrammar.machine.reading import TAIL_LIMIT
-from toolgrammar.machine.scanner import MORE, Scanner
+from toolgrammar.machine.scanner import Scanner
 from toolgrammar.machine.speculation import DRAFT
 from toolgrammar.machine.values import COLLECT_PHASE, STRING_PHASE
 from toolgrammar.schema import ToolTable
 
+#: Events kept before neighbours are joined.
+STORY_LIMIT: Final = 4096
 #: Undecided characters up to which deltas are added unread.
 QUIET_LIMIT: Final = 256
 
@@ -47,34 +49,42 @@ class Session(Loop):
         #: Of the text state, for the straight way.
         self.guard = ""
         self.edge = ""
-        self.special: Any = None
+        self.clear: Any = None
         self.event: Any = None
+        #: What was given out and is in no message yet.
+        self.story: list[Event] = []
+        self.story_limit = STORY_LIMIT
 
     # ---- the two public steps -----------------------------------------------------------------------------
 
     def feed(self, delta: str) -> list[Event]:
         """Read ``delta``; return what is certain now. Amortised linear in ``len(delta)``."""
-        if not delta:
-            return []
         if self.straight:
             # The state is one that plain text passes through.
+            if not delta:
+                return []
             plain = self.plain
             if plain is None:
                 if self.buf:
                     return self.text_delta(self.buf + delta)
                 guard = self.guard
-                if (guard in delta if guard else self.special(delta) is not None) or delta[-1] in self.edge:
-                    return self.text_delta(delta)
-                start = self.base
-                self.base = end = start + len(delta)
-                self.prev = delta
-                event = self.event
-                return [event(delta, start, end)] if event is not None else []
+                if (guard not in delta if guard else self.clear(delta)) and delta[-1] not in self.edge:
+                    start = self.base
+                    self.base = end = start + len(delta)
+                    self.prev = delta
+                    if self.event is None:
+                        return []
+                    told = self.event(delta, start, end)
+                    self.story.append(told)
+                    return [told]
+                return self.text_delta(delta)
             if not self.buf and plain(delta) is None:
                 start = self.base
                 self.base = end = start + len(delta)
                 self.prev = delta
-                return [CallArguments(self.next_index - 1, delta, start, end)]
+                piece = CallArguments(self.next_index - 1, delta, start, end)
+                self.story.append(piece)
+                return [piece]
         elif self.expect:
             # A marker stands half here. While the input spells on with it, there is nothing to look at.
             expect = self.expect
@@ -86,9 +96,9 @@ class Session(Loop):
             return self.keep(delta)
         if self.buf:
             delta = self.buf + delta
-        if self.direct is not None:
-            return self.ask(self.direct, delta)
-        return self.read(delta)
+        if self.direct is None:
+            return self.read(delta) if delta else []
+        return self.ask(self.direct, delta)
 
     def text_delta(self, text: str) -> list[Event]:
         """Plain text in which a marker may begin, or framing: the short way if none is whole."""
@@ -106,12 +116,16 @@ class Session(Loop):
         start = self.base
         self.base = end = start + i
         self.prev = text = text[:i]
-        return [self.event(text, start, end)] if self.event is not None else []
+        if self.event is None:
+            return []
+        told = self.event(text, start, end)
+        self.story.append(told)
+        return [told]
 
     def ask(self, direct: Scanner, text: str) -> list[Event]:
         """Let the value's scanner take ``text``; if it ends something, or finds fault, read on from there."""
         stop = direct.scan(text, 0, len(text), False)
-        if direct.status != MORE or direct.notes or (self.silent and self.telling(direct)):
+        if direct.status or direct.notes or (self.silent and self.telling(direct)):
             self.scanned = stop
             return self.read(text)
         self.quiet = direct.quiet
@@ -126,8 +140,11 @@ class Session(Loop):
             self.straight = True
         else:
             self.straight = False
-        text = direct.text
-        return [CallArguments(self.next_index - 1, text, start, end)] if text else []
+        if not direct.text:
+            return []
+        piece = CallArguments(self.next_index - 1, direct.text, start, end)
+        self.story.append(piece)
+        return [piece]
 
     def read(self, text: str) -> list[Event]:
         """The long way: the loop over steps."""
@@ -138,11 +155,21 @@ class Session(Loop):
             self.sink = out
         elif spec[0].kind == DRAFT:
             self.pump(text, False)
+            self.tell()
             return self.out
         self.run(text, False)
         if self.spec:
             self.guard_held()
+        if self.out:
+            self.tell()
         return self.out
+
+    def tell(self) -> None:
+        """Keep what was given out for the message, joined now and then so that it stays small."""
+        self.story += self.out
+        if len(self.story) > self.story_limit:
+            self.story = joined(self.story)
+            self.story_limit = max(STORY_LIMIT, 2 * len(self.story))
 
     def finish(self) -> list[Event]:
         """The stream ended: release what is held, decide what is open. Nothing may be fed afterwards."""
@@ -165,6 +192,7 @@ class Session(Loop):
             self.tail_start = self.base
             self.tail.append(self.buf[:TAIL_LIMIT])
         self.base, self.buf = at, ""
+        self.story += self.out
         return self.out
 
     @property
@@ -191,7 +219,7 @@ class Session(Loop):
         if op == p.TEXT:
             if not self.fresh and not spec and self.phase == 1 and self.trace is None:
                 self.straight = True
-                self.guard, self.special, self.edge = state.guard, state.special, state.edge
+                self.guard, self.clear, self.edge = state.guard, state.clear, state.edge
                 self.event = None if state.sink == p.DROP else Content if state.sink == p.CONTENT else Reasoning
             return
         if op == p.ALT or op == p.WS:
@@ -268,7 +296,7 @@ class Session(Loop):
         self.said = self.next_index = 0
         self.join = self.unfinished = False
         self.ws_start = self.ws_end = self.tail_start = self.tag_start = -1
-        self.tail, self.held, self.controls, self.out, self.log = [], [], [], [], []
+        self.tail, self.held, self.controls, self.out, self.log, self.story = [], [], [], [], [], []
         self.sink = self.log if self.spec else self.out
         for save in self.spec:
             save.start = save.log = save.behind = save.behind_log = save.next_index = save.said = 0
@@ -283,7 +311,7 @@ class Session(Loop):
         new.__dict__.update(self.__dict__)
         new.collected = None if self.collected is None else self.collected[:]
         new.trace = None if self.trace is None else self.trace[:]
-        for name in ("out", "log", "held", "controls", "tail"):
+        for name in ("out", "log", "held", "controls", "tail", "story"):
             setattr(new, name, list(getattr(self, name)))
         new.sink = new.log if self.sink is self.log else new.out
         new.spec = [save.copy() for save in self.spec]
@@ -296,7 +324,7 @@ class Session(Loop):
     def __getstate__(self) -> dict[str, Any]:
         fields = dict(self.__dict__)
         fields["state"] = self.state.index
-        fields["plain"] = fields["sink"] = fields["direct"] = fields["quiet"] = fields["special"] = None
+        fields["plain"] = fields["sink"] = fields["direct"] = fields["quiet"] = fields["clear"] = None
         fields["program"] = (self.program.grammar, self.program.tokens)
         return fields
 

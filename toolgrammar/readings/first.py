@@ -94,8 +94,10 @@ class FirstSets:
     def __init__(self, grammar: c.Grammar) -> None:
         self._rules = grammar.rules
         self._open: set[str] = set()
+        #: By the identity of nodes and chains, which are kept so that it stays theirs.
+        self._nodes: dict[int, First] = {}
         self._chains: dict[int, First] = {}
-        self._kept: list[Chain] = []
+        self._kept: list[Any] = []
 
     def of_chain(self, chain: Chain | None) -> First:
         """What ``chain`` may begin with; nothing behind it is a marker."""
@@ -119,6 +121,15 @@ class FirstSets:
         return First(markers, True, free)
 
     def _one(self, node: Any) -> First:
+        known = self._nodes.get(id(node))
+        if known is None:
+            known = self._make(node)
+            if not self._open:
+                self._nodes[id(node)] = known
+                self._kept.append(node)
+        return known
+
+    def _make(self, node: Any) -> First:
         match node:
             case c.Lit(spellings, line_start):
                 return First(frozenset(Marker(text, False, line_start) for text in spellings), False)

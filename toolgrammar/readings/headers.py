@@ -13,14 +13,17 @@ A grammar may say what its template writes, in a header line that is looked at f
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as sre_parser  # type: ignore[attr-defined]
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolgrammar import combinators as c
 
@@ -33,8 +36,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True, eq=False):
     """A field whose text is still to be found. ``chosen``: choices made by it, each with its arm's place."""
 
     node: c.Field
@@ -122,9 +124,14 @@ def written(grammar: c.Grammar, register: str) -> tuple[str, ...]:
 
 def sample(pattern: str, values: Mapping[str, str], full: bool) -> str:
     """A text that ``pattern`` may match: short, with optional parts if ``full``, named groups from ``values``."""
-    parsed = sre_parser.parse(pattern)
-    names = {number: name for name, number in parsed.state.groupdict.items()}
+    parsed, names = _parse(pattern)
     return _sample(parsed, names, values, full)
+
+
+@functools.lru_cache(1024)
+def _parse(pattern: str) -> tuple[Any, Mapping[int, str]]:
+    parsed = sre_parser.parse(pattern)
+    return parsed, {number: name for name, number in parsed.state.groupdict.items()}
 
 
 def _sample(items: Any, names: Mapping[int, str], values: Mapping[str, str], full: bool) -> str:

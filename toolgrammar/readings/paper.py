@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.first import Chain
@@ -12,8 +13,7 @@ from toolgrammar.readings.headers import Slot
 TokenKind: TypeAlias = Literal["mark", "control", "white", "slot", "field", "text", "value"]
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(msgspec.Struct, frozen=True, eq=False):
     """A piece of the text. ``white`` with text None is settled when both its sides are known."""
 
     kind: TokenKind
@@ -24,8 +24,7 @@ class Token:
     chars: str = ""
 
 
-@dataclass(frozen=True)
-class Paper:
+class Paper(msgspec.Struct, frozen=True, eq=False):
     """A place on the way through the grammar, and everything written up to it."""
 
     chain: Chain | None
@@ -42,6 +41,8 @@ class Paper:
     need: tuple[str, ...] = ()
     #: Markers that would have been read here, had they been written.
     skipped: frozenset[str] = frozenset()
+    #: The headers that would have been read here: characters, and what ends them.
+    heads: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
     said: frozenset[str] = frozenset()
     #: What may not be written, because a draft is open.
     closers: frozenset[str] = frozenset()

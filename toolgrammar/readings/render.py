@@ -33,11 +33,13 @@ from toolgrammar.errors import ToolgrammarError
 from toolgrammar.readings.paper import Paper, put_together
 from toolgrammar.readings.style import Canonical, Style
 from toolgrammar.readings.turns import Called, Part, Said, parts_of
-from toolgrammar.readings.walk import Walker
+from toolgrammar.readings.walk import Book, Walker
 from toolgrammar.schema import ToolTable
 
 #: Places tried before the search is given up.
 _LIMIT = 20_000
+_BOOKS = 8
+_books: dict[int, Book] = {}
 
 
 class RenderError(ToolgrammarError):
@@ -92,7 +94,7 @@ def write(
     if start not in grammar.starts:
         raise RenderError(f"{grammar.name}: generation cannot start in {start!r}; it can in {', '.join(grammar.starts)}")
     table = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
-    walker = Walker(grammar, parts, table, style)
+    walker = Walker(_book(grammar), parts, table, style)
     found = _search(walker, start)
     if found is None:
         raise RenderError(f"{grammar.name}: {walker.trouble()}")
@@ -101,6 +103,17 @@ def write(
         replace(part, block=place in found.blocks) if isinstance(part, Said) else part for place, part in enumerate(parts)
     ]
     return (_without_anchor(grammar, text) if start == "content" else text), said
+
+
+def _book(grammar: Grammar) -> Book:
+    """What is known of ``grammar``; the last few are kept."""
+    book = _books.pop(id(grammar), None)
+    if book is None or book.grammar is not grammar:
+        book = Book(grammar)
+    _books[id(grammar)] = book
+    if len(_books) > _BOOKS:
+        _books.pop(next(iter(_books)))
+    return book
 
 
 def _search(walker: Walker, start: str) -> Paper | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.first import Chain, Chains, FirstSets, is_control, literals, nodes_of
@@ -42,22 +43,19 @@ _END_CALL = c.Let("\0end", "call")
 _END_DRAFT = c.Let("\0end", "draft")
 
 
-class Walker:
-    """Finds the ways through one grammar for one list of parts."""
+class Book:
+    """What the renderer knows of one grammar, worked out once."""
 
-    def __init__(self, grammar: c.Grammar, parts: Sequence[Part], table: ToolTable, style: Style) -> None:
+    def __init__(self, grammar: c.Grammar) -> None:
         self.grammar = grammar
-        self.parts = parts
-        self.table = table
-        self.style = style
         self.chains = Chains()
         self.first = FirstSets(grammar)
         nodes = list(nodes_of(grammar))
+        #: Registers that say whether a raw value is a string.
         self.kinds = {node.kind for node in nodes if isinstance(node, c.Typed) and node.kind}
         self.controls = frozenset(text for text in literals(grammar) if is_control(grammar, text))
+        #: Repeats of what stands in front of them.
         self.again = {id(node) for seq in nodes if isinstance(seq, c.Seq) for node in self.repeats(seq)}
-        self._furthest = -1
-        self._trouble = ""
 
     def repeats(self, seq: c.Seq) -> list[c.Many]:
         """The repeats in ``seq`` of what stands in front of them."""
@@ -68,6 +66,20 @@ class Walker:
             and before == (item.item.items[-1] if isinstance(item.item, c.Seq) else item.item)
             and not self.first.of(before).empty
         ]  # fmt: skip
+
+
+class Walker:
+    """Finds the ways through one grammar for one list of parts."""
+
+    def __init__(self, book: Book, parts: Sequence[Part], table: ToolTable, style: Style) -> None:
+        self.grammar = book.grammar
+        self.chains, self.first = book.chains, book.first
+        self.kinds, self.controls, self.again = book.kinds, book.controls, book.again
+        self.parts = parts
+        self.table = table
+        self.style = style
+        self._furthest = -1
+        self._trouble = ""
 
     # ---- ends -------------------------------------------------------------------------------------------------
 
@@ -171,11 +183,27 @@ class Walker:
             frozenset(marker.text for marker in self.first.of(*way).markers if not marker.word) for way in ways
         ]
         found = []
+        fields = [self.openers(way) for way in ways]
         for place, way in enumerate(ways):
+            heads = paper.heads.union(*fields[:place], *fields[place + 1 :])
             others = paper.skipped.union(*begins[:place], *begins[place + 1 :])
             cost = paper.cost + self.style.cost(costs[place])
-            found.append(replace(paper, chain=self.chains.push_all(way, rest), skipped=others, cost=cost))
+            found.append(replace(paper, chain=self.chains.push_all(way, rest), skipped=others, heads=heads, cost=cost))
         return found
+
+    def openers(self, way: tuple[Any, ...]) -> set[tuple[str, tuple[str, ...]]]:
+        """The fields that ``way`` may begin with, as a class of characters and what ends it."""
+        chain = self.chains.push_all(way, None)
+        while chain is not None and isinstance(chain.node, (c.Ws, c.Attempt, c.Section, c.Seq, c.Ref)):
+            node = chain.node
+            inner: tuple[Any, ...] = () if isinstance(node, c.Ws) else c.children(node)
+            if isinstance(node, c.Ref):
+                inner = (self.grammar.rules[node.rule],)
+            chain = self.chains.push_all(inner, chain.next)
+        if chain is None or not isinstance(chain.node, c.Field) or not chain.node.chars:
+            return set()
+        ends = tuple(sorted(marker.text for marker in self.first.of_chain(chain.next).markers))
+        return {(chain.node.chars, ends)}
 
     def needing(self, paper: Paper, markers: set[str]) -> list[Paper]:
         """``paper`` where one of ``markers`` must follow, and what must follow already."""
@@ -194,7 +222,7 @@ class Walker:
         before = text_before(paper.last)
         if kind in ("mark", "control") and (before + text).find(text) < len(before):
             return self.no(paper, f"its end runs into {text!r}")
-        return [replace(paper, last=Token(kind, text, paper.last, slot), need=(), skipped=frozenset(), unfinished=False)]
+        return [replace(paper, last=Token(kind, text, paper.last, slot), need=(), skipped=frozenset(), heads=frozenset(), unfinished=False)]
 
     def mark(self, paper: Paper, node: c.Lit) -> list[Paper]:
         text = self.style.spelling(node)
@@ -229,7 +257,7 @@ class Walker:
             return [silent]
         bare = (node.block or node.sink in self.grammar.joined) and not paper.headed
         said = replace(
-            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=0, skipped=frozenset(), unfinished=False,
+            paper, part=paper.part + 1, said=paper.said | {node.sink}, headed=0, skipped=frozenset(), heads=frozenset(), unfinished=False,
             blocks=(*paper.blocks, paper.part) if node.block else paper.blocks,
             last=Token("text", part.text, paper.last), cost=paper.cost + self.style.cost(_HEADLESS if bare else 0),
         )  # fmt: skip
@@ -248,6 +276,11 @@ class Walker:
         for marker in paper.skipped:
             if text.lstrip(c.WHITE).startswith(marker):
                 return f"it begins with {marker!r}"
+        for chars, ends in paper.heads:
+            rest = text.lstrip(c.WHITE)
+            rest = rest[len(re.match(f"(?:{chars})*", rest)[0]) :]  # type: ignore[index]
+            if not rest.strip(c.WHITE) or rest.startswith(ends) or rest.lstrip(c.WHITE).startswith(ends):
+                return "it begins as a header does"
         begins = self.first.of_chain(paper.chain).markers
         for marker in begins:
             if marker.word and text.rstrip(c.WHITE).endswith(marker.text):

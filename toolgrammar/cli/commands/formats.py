@@ -66,6 +66,8 @@ def _details(grammar: Any) -> dict[str, Any]:
 
 
 def _page(found: dict[str, Any], paint: Paint) -> Iterator[str]:
+    from textwrap import wrap
+
     from toolgrammar.cli.pretty import one_line
 
     yield paint("head", found["name"]) + (f"  {found['title']}" if found["title"] else "") + "\n"
@@ -83,7 +85,9 @@ def _page(found: dict[str, Any], paint: Paint) -> Iterator[str]:
             yield from _wrapped([one_line(word) for word in words])
     for word, texts in found["facts"].items():
         for text in texts:
-            yield f"  {paint('name', f'{word:<8}')}  {one_line(text)}\n"
+            lines = wrap(one_line(text), 90, break_long_words=False, break_on_hyphens=False) or [""]
+            yield f"  {paint('name', f'{word:<8}')}  {lines[0]}\n"
+            yield from (" " * 12 + line + "\n" for line in lines[1:])
 
 
 def _wrapped(words: list[str]) -> Iterator[str]:
