@@ -32,16 +32,19 @@ if TYPE_CHECKING:
 Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
 Tools: TypeAlias = Sequence[Mapping[str, Any]]
 Finish: TypeAlias = Literal["stop", "length", "tool_calls"]
+Template: TypeAlias = "Mapping[str, Any] | str | PathLike[str]"
 
 
 class Parser:
     """Reads one output of ``model``.
 
     ``model``: a format name, a peer's parser name, a model id, or a local model directory. ``grammar``: a grammar
-    or the path of a ``.tg`` file, instead. ``tools``: the request's tools, in OpenAI's, Anthropic's or MCP's
-    shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its text, or tail) says
-    otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of a tool that is not
-    offered is text. ``tokenizer``: lets ``feed`` take token ids; special tokens then count only as themselves.
+    or the path of a ``.tg`` file, instead. ``template``: a Hugging Face response template, instead: as data, a JSON
+    file, or a directory whose ``tokenizer_config.json`` has one. ``tools``: the request's tools, in OpenAI's,
+    Anthropic's or MCP's shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its
+    text, or tail) says otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of
+    a tool that is not offered is text. ``tokenizer``: lets ``feed`` take token ids; special tokens then count only
+    as themselves.
 
     Raises ``UnknownModelError``, ``GrammarError``, ``ToolsError``; ``ValueError`` for a start the format lacks.
     """
@@ -56,11 +59,14 @@ class Parser:
         strict: bool = False,
         *,
         grammar: Grammar | str | PathLike[str] | None = None,
+        template: Template | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
         from toolgrammar.machine.session import Session
         from toolgrammar.schema import ToolTable
 
+        if template is not None:
+            grammar = _template_grammar(template, model, grammar)
         self.grammar = _grammar(model, grammar)
         self.model = model or self.grammar.name
         self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
@@ -190,10 +196,11 @@ def parse(
     strict: bool = False,
     *,
     grammar: Grammar | str | PathLike[str] | None = None,
+    template: Template | None = None,
     finish: Finish | str | None = None,
 ) -> Message:
     """The message of a whole output, or of its pieces. See ``Parser`` for the arguments and errors."""
-    parser = Parser(model, tools, start, prompt, repair, strict, grammar=grammar)
+    parser = Parser(model, tools, start, prompt, repair, strict, grammar=grammar, template=template)
     for piece in (text,) if isinstance(text, str) else text:
         parser.feed(piece)
     parser.finish(finish)
@@ -244,4 +251,14 @@ def _grammar(model: str | None, grammar: Grammar | str | PathLike[str] | None) -
         return registry.load(str(grammar))
     if model is None:
         raise TypeError("give a model, or a grammar")
-    return registry.load(registry.resolve(model))
+    return registry.load(model)
+
+
+def _template_grammar(template: Template, model: str | None, grammar: Any) -> Grammar:
+    from toolgrammar.templates import load_template, read_template
+
+    if grammar is not None:
+        raise TypeError("give a grammar or a template, not both")
+    if isinstance(template, Mapping):
+        return load_template(template, model or "response-template")
+    return read_template(template)

@@ -160,12 +160,21 @@ class Registry:
         return shipped.formats if usable else {}
 
     def load(self, name_or_path: str | Path) -> Grammar:
-        """The grammar of a format, of anything ``resolve`` knows, or of a grammar file (``*.tg``)."""
+        """The grammar of a format, of anything ``resolve`` knows, or of a grammar file (``*.tg``).
+
+        A model directory that fits no format may bring a response template, which is read then.
+        """
         if str(name_or_path).endswith(files.SUFFIX):
             if not os.path.isfile(name_or_path):
                 raise UnknownModelError(str(name_or_path), reason="there is no such file")
             return self._read(str(name_or_path))
-        name = self.resolve(str(name_or_path))
+        try:
+            name = self.resolve(str(name_or_path))
+        except UnknownModelError:
+            grammar = _from_template(str(name_or_path))
+            if grammar is None:
+                raise
+            return grammar
         if name not in self._grammars:
             path = self._path(name)
             there = os.path.isfile(path)
@@ -196,6 +205,15 @@ class Registry:
         if not path.endswith(files.SUFFIX):
             path = self._path(self.resolve(path))
         return read_source_file(path, loader=self._loader).where.get(rule) if os.path.isfile(path) else None
+
+
+def _from_template(folder: str) -> Grammar | None:
+    """The grammar of the response template in a model directory, if there is one."""
+    if not os.path.isdir(folder):
+        return None
+    from toolgrammar.templates import model_template
+
+    return model_template(folder)
 
 
 def _plain(name: str) -> str:

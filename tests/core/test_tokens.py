@@ -46,6 +46,18 @@ PROPERTIES = {"s": {"type": "string"}, "n": {"type": "integer"}}
 TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": PROPERTIES}}]
 STARTS = {"deepseek-v3.2": "reasoning"}
 
+# Known faults: what is marked so turns into a failure here when it is mended.
+CLASSES = "in a choose pattern [^<] does not stop at a sentinel: harmony's name goes on over <|channel|>"
+NOTES = "the message of a note is not translated: it shows the sentinel of the token"
+
+
+def faulty(reason: str, *values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
+
+
+#: The formats, for tests in which a header of harmony names a tool in front of its channel.
+NAMED = [faulty(CLASSES, name) if name == "harmony" else name for name in SPECIAL]
+
 
 class Decoder:
     """Bytes to text, a character as soon as it is whole."""
@@ -152,7 +164,7 @@ def made(name: str) -> Toy:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
-@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("name", NAMED)
 def test_a_capture_reads_as_its_text_does(name: str, cut: int, fixtures: Path) -> None:
     text = (fixtures / "captures" / f"{name}.txt").read_text(encoding="utf-8")
     tools = json.loads((fixtures / "captures" / "tools.json").read_text(encoding="utf-8"))
@@ -161,7 +173,7 @@ def test_a_capture_reads_as_its_text_does(name: str, cut: int, fixtures: Path) -
     assert by_ids(name, toy.encode(text), toy, cut, **options) == by_text(name, text, **options)
 
 
-@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("name", NAMED)
 def test_cases_read_as_their_text_does(name: str, fixtures: Path) -> None:
     different = []
     for line in (fixtures / "cases" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
@@ -190,19 +202,18 @@ SMALL = [
     ("kimi-k2", '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": x<|tool_call_end|>'),
     ("mistral", '[TOOL_CALLS]f[ARGS]{"s": x[TOOL_CALLS]f[ARGS]{}'),
     ("mistral", "[TOOL_CALLS]No such tool."),
+    faulty(NOTES, "mistral", "a[/THINK]b"),
     ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"s": "[ARGS]"}}]'),
     ("harmony", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"),
-    ("harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
+    faulty(CLASSES, "harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
     ("harmony", "<|channel|>commentary to=functions.f<|message|>{x<|call|>"),
     ("gemma4", '<|tool_call>call:f{s:<|"|>a"b<|"|>,n:3}<tool_call|>'),
     ("gemma4", "<|tool_call>call:f{s:a<tool_call|>"),
     ("gemma4", "a<|tool_call>x"),
+    faulty(NOTES, "gemma4", "a<tool_call|>b"),
     ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>b</arg_value>\n</tool_call>"),
     ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>"),
-    (
-        "qwen3-coder",
-        "<tool_call><function=f><parameter=s>a<|im_end|>b</parameter></function></tool_call>",
-    ),
+    ("qwen3-coder", "<tool_call><function=f><parameter=s>a<|im_end|>b</parameter></function></tool_call>"),
 ]
 
 

@@ -11,8 +11,7 @@ from toolgrammar import CallArguments, CallEnd, CallStart, Content, Diagnostic, 
 def shown(events: list[Event]) -> list[str]:
     """``content "..."``, ``reasoning "..."``, ``start NAME [ID]``, ``args ...``, ``end [STATUS]``, ``note CODE``.
 
-    Neighbours of one kind are joined. So are texts with notes between them: where a note stands inside the
-    arguments depends on the cuts of the input.
+    Neighbours of one kind are joined.
     """
     joined: list[tuple[str, str]] = []
     for event in events:
@@ -28,11 +27,8 @@ def shown(events: list[Event]) -> list[str]:
                 new = ("end", "" if event.status == "complete" else event.status)
             case Diagnostic():
                 new = ("note", event.code)
-        at = len(joined)
-        while at and joined[at - 1][0] == "note":
-            at -= 1
-        if at and joined[at - 1][0] == new[0] and new[0] in ("content", "reasoning", "args"):
-            joined[at - 1] = (new[0], joined[at - 1][1] + new[1])
+        if joined and joined[-1][0] == new[0] and new[0] in ("content", "reasoning", "args"):
+            joined[-1] = (new[0], joined[-1][1] + new[1])
         else:
             joined.append(new)
     return [_written(kind, text) for kind, text in joined]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from docs.notation import shown  # isort: skip
-from toolgrammar import CallArguments, Diagnostic, Message, Parser, registry
+from toolgrammar import CallArguments, Message, Parser, registry
 from toolgrammar.machine.held_scanner import KEY_LIMIT
 from toolgrammar.machine.speculation import HELD_LIMIT
 from toolgrammar.testing import every_split, random_splits
@@ -65,10 +65,9 @@ def made(name: str, **options: Any) -> Parser:
 
 
 def read(parser: Parser, pieces: list[str]) -> tuple[list[str], Message]:
-    """The events but for diagnostics, whose place among the others depends on the cuts, and the message."""
+    """The events, neighbours joined, and the message."""
     events = [event for piece in pieces for event in parser.feed(piece)]
-    said = shown([event for event in events + parser.finish() if not isinstance(event, Diagnostic)])
-    return said, parser.message()
+    return shown(events + parser.finish()), parser.message()
 
 
 def cases(name: str) -> list[dict[str, Any]]:

@@ -130,7 +130,7 @@ MODELS = {
     "qwen3": "Qwen/Qwen3-8B",
     "qwen3-coder": "Nanbeige/Nanbeige4-3B Qwen/Qwen3-Coder-30B-A3B-Instruct Qwen/Qwen3.5-35B-A3B Qwen/Qwen3.6-27B",
     "internlm": "internlm/Intern-S1 internlm/internlm2_5-7b-chat",
-    "cohere-command": "CohereLabs/command-a-plus CohereLabs/c4ai-command-r7b-12-2024 CohereLabs/c4ai-command-a-03-2025",
+    "cohere-command": "CohereLabs/command-a-plus CohereLabs/c4ai-command-r7b-12-2024 c4ai-command-a-03-2025",
     "command-r": "CohereForAI/c4ai-command-r-plus",
     "poolside-v1": "poolside/Laguna-XS.2",
     "step-5": "stepfun-ai/Step-5",
@@ -148,7 +148,7 @@ MODELS = {
     "muse": "muse-glimmer muse-spark",
     "kimi-vl": "moonshotai/Kimi-VL-A3B-Thinking",
     "kimi-k2": "moonshotai/Kimi-K2-Thinking moonshotai/Kimi-K2.5",
-    "deepseek-r1": "deepseek-ai/DeepSeek-R1 deepseek-ai/DeepSeek-R1-Distill-Llama-8B deepseek-ai/DeepSeek-R1-0528-Qwen3-8B",
+    "deepseek-r1": "deepseek-ai/DeepSeek-R1 DeepSeek-R1-Distill-Llama-8B DeepSeek-R1-0528-Qwen3-8B",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3-0324",
     "deepseek-v3.1": "deepseek-ai/DeepSeek-V3.1 deepseek-ai/DeepSeek-V3.2-Exp",
     "deepseek-v3.2": "deepseek-ai/DeepSeek-V3.2",
@@ -212,5 +212,5 @@ def test_a_name_that_is_no_format(name: str, why: str) -> None:
 def test_a_format_says_who_writes_it_and_where_it_starts(name: str) -> None:
     users, start, *others = registry.load(name).facts["note"]
     assert users.startswith(("Written by", "For models"))
-    assert start.startswith(("Starts", "1.6:", "R7B", "1.6"))
+    assert start.startswith("Starts ")
     assert len(others) <= 5

@@ -84,7 +84,7 @@ def test_resolve(registry: Registry, model: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hf", "response_template", "Response-Template", "default"])
 def test_peers_names_that_are_no_format(registry: Registry, name: str) -> None:
-    with pytest.raises(UnknownModelError, match="template|guessing"):
+    with pytest.raises(UnknownModelError, match=r"template|guessing"):
         registry.resolve(name)
 
 

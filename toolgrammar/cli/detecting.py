@@ -39,8 +39,7 @@ def rank_text(text: str) -> list[Candidate]:
     owners = Counter(marker for owned in markers.values() for marker in owned)
     present = {marker for marker in owners if marker in text}
     found = [
-        _by_text(name, text, owned & present, present, owners, len(markers))
-        for name, owned in markers.items()
+        _by_text(name, text, owned & present, present, owners, len(markers)) for name, owned in markers.items()
     ]
     return _ranked(found)
 

@@ -41,7 +41,8 @@ PAGES: Final[dict[str, Page]] = {
         USAGE,
         "The grammar file cannot be read or is not a usable grammar. The message gives file, line and "
         "column, with a caret under the place. The language: docs/grammar-language.md; a format to copy "
-        "from: 'toolgrammar grammar show hermes'.",
+        "from: 'toolgrammar grammar show hermes'. Of a response template (--template) the message names "
+        "field and key: docs/response-templates.md.",
     ),
     "E003": Page(
         "broken tools file",

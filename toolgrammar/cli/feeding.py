@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolgrammar import Parser
 from toolgrammar.cli.errors import CliError
-from toolgrammar.cli.grammars import load_file
+from toolgrammar.cli.grammars import given_grammar
 from toolgrammar.cli.inputs import Record
 from toolgrammar.cli.options import Cut
 from toolgrammar.cli.tokenizing import read_tokenizer
@@ -91,6 +91,7 @@ class Parsers:
         *,
         model: str | None,
         grammar: str | None,
+        template: str | None = None,
         tools: str | None,
         start: str | None,
         prompt: str | None,
@@ -98,12 +99,12 @@ class Parsers:
         strict: bool = False,
         tokenizer: str | None = None,
     ) -> None:
-        if model is not None and grammar is not None:
-            raise CliError("E001", "--model and --grammar exclude each other")
+        if sum(each is not None for each in (model, grammar, template)) > 1:
+            raise CliError("E001", "--model, --grammar and --template exclude each other")
         if start not in (None, "auto") and prompt is not None:
             raise CliError("E001", "--start and --prompt exclude each other")
         self._model = model
-        self._grammar = load_file(grammar) if grammar is not None else None
+        self._grammar = given_grammar(grammar, template)
         self.tools = read_tools(tools)
         self._start = start
         self._prompt = read_prompt(prompt)
@@ -111,7 +112,7 @@ class Parsers:
         self._strict = strict
         self.tokenizer = read_tokenizer(tokenizer)
         self._fresh: tuple[tuple[Any, ...], Parser] | None = None
-        if model is not None or grammar is not None:
+        if model is not None or self._grammar is not None:
             self.make(Record("", ()))
 
     def make(self, record: Record) -> Parser:
@@ -121,7 +122,7 @@ class Parsers:
             raise CliError(
                 "E007",
                 f"no model given for {record.label}",
-                "--model NAME or --grammar FILE; 'toolgrammar detect FILE' ranks the formats for a text",
+                "--model NAME, --grammar FILE or --template FILE; 'toolgrammar detect FILE' ranks the formats",
             )
         tools = self.tools if self.tools is not None else record.tools
         start = self._start or (record.start if self._prompt is None else "") or "auto"

@@ -45,6 +45,15 @@ def load_file(path: str) -> c.Grammar:
         raise CliError("E002", f"grammar file {path} is not UTF-8 at byte {error.start}") from error
 
 
+def given_grammar(grammar: str | None, template: str | None) -> c.Grammar | None:
+    """The grammar of ``--grammar FILE`` or ``--template FILE``, None if neither is given."""
+    if template is None:
+        return load_file(grammar) if grammar is not None else None
+    from toolgrammar.templates import read_template
+
+    return read_template(template)
+
+
 def is_control(text: str, tokens: tuple[str, ...]) -> bool:
     """Whether ``text`` is a control token or contains one."""
     return bool(_CONTROL.search(text)) or any(token in text for token in tokens)

@@ -89,6 +89,12 @@ parser_options = _all(
         group=FORMAT_GROUP,
         help="A grammar file of your own, instead of --model.",
     ),
+    option(
+        "--template",
+        metavar="FILE",
+        group=FORMAT_GROUP,
+        help="A response template (JSON, or a directory with one in tokenizer_config.json), instead.",
+    ),
     option("--tools", metavar="FILE", group=FORMAT_GROUP, help="The tools that were offered: a JSON list."),
     option(
         "--start",

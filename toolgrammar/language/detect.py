@@ -56,8 +56,9 @@ class Evidence:
         """Whether a token is in the vocabulary, or spelled in the template."""
         if "*" not in text:
             return text in self.vocab or text in self.template
-        token = re.compile(r"[^\s<>]*".join(map(re.escape, text.split("*"))))
-        return any(map(token.fullmatch, self.vocab)) or token.search(self.template) is not None
+        parts = [re.escape(part) for part in text.split("*")]
+        entry = re.compile(".*".join(parts))
+        return any(map(entry.fullmatch, self.vocab)) or bool(re.search(r"[^\s<>]*".join(parts), self.template))
 
     def weight(self, terms: tuple[Term, ...]) -> tuple[int, int]:
         """How much a line that holds says, (0, 0) if it does not: number of terms, then their length."""

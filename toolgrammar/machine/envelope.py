@@ -182,17 +182,20 @@ class EnvelopeScanner(Scanner):
             self._hold = pos
             i = pos + self._held
         i = self._run(buf, i, end, eof)
-        if self._hold >= 0 and self._state < _ARGUMENTS:
+        if self._hold < 0:
+            self._held = 0
+            self.quiet = None
+            return i
+        if self._state < _ARGUMENTS:
             if self._too_long(i):
                 i = self._run(buf, self._flaw(self._hold, "W212"), end, eof)
             elif eof and self._state == _QUOTE:
                 i = self._run(buf, self._string_done(buf, self._hold, i, i), end, eof)
         cut = self._hold if self._hold >= 0 else i
         self._held = i - cut
+        self.quiet = None
         if self._state == _TEXT and cut < i:
             self.quiet = KEY_END if self._role == KEY and not self._spec.tool_key else STRING_END
-        else:
-            self.quiet = None
         return cut
 
     def _run(self, buf: str, i: int, end: int, eof: bool) -> int:

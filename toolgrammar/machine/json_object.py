@@ -157,35 +157,53 @@ class JsonObject(Scanner):
         self._state, self._stack, self._held, self._token, self._quote, self._escaped, self._began = place
 
     def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
+        state = self._state
         i = pos
-        if self._state == _STRING:
+        if state == _STRING:
             i = SOUND(buf, pos, end).end()
             if i == end:
                 self.text = buf[pos:end]
                 self.in_string = True
                 self.quiet = None
                 return end
+            self._hold = -1
+        elif self._held and state < START_STATE:
+            self._hold = pos
+            i = pos + self._held
+        else:
+            self._hold = -1
         self.flaw_at = -1
         self._mark = pos
-        self._hold = -1
-        if self._held and self._state < START_STATE:
-            self._hold = pos
-            i += self._held
-        i = self._run(buf, i, end, eof)
-        if self._hold >= 0:
-            if i - self._hold > UNDECIDED_LIMIT and self._state < START_STATE:
-                i = self._run(buf, self._flaw(i), end, eof)
-            elif eof and self._state == _QUOTE:
-                self._end_single(buf)
+        while i < end:
+            i = _STEPS[self._state](self, buf, i, end, eof)
+            if self.status:
+                break
+        hold = self._hold
+        if hold < 0:
+            cut = i
+            self._held = 0
+            self.quiet = None
+            self.in_string = self._state == _STRING and not self.status
+        else:
+            cut = self._held_back(buf, i, end, eof)
+        text = buf[self._mark : cut]
+        if self._out:
+            text = "".join(self._out) + text
+            self._out.clear()
+        self.text = text
+        return cut
+
+    def _held_back(self, buf: str, i: int, end: int, eof: bool) -> int:
+        """Where the undecided text begins that is to be presented again; ``i`` is how far it was read."""
+        if i - self._hold > UNDECIDED_LIMIT and self._state < START_STATE:
+            i = self._run(buf, self._flaw(i), end, eof)
+        elif eof and self._state == _QUOTE:
+            self._end_single(buf)
         cut = self._hold if self._hold >= 0 else i
         self._held = i - cut
         state = self._state
-        self.in_string = state == _STRING and cut == i and self.status == MORE
+        self.in_string = state == _STRING and cut == i and not self.status
         self.quiet = KEY_END if state in (_IN_KEY, _COLON) else WORD_END if state == _WORD else None
-        self.text = buf[self._mark : cut]
-        if self._out:
-            self.text = "".join(self._out) + self.text
-            self._out.clear()
         return cut
 
     @property

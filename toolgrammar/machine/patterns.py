@@ -64,3 +64,8 @@ def _partial_frame(arm: Arm) -> str:
     if arm.exact:
         return f"(?:{re.escape(arm.exact)}|{partial_pattern(arm.exact)}(?=\\Z))?"
     return f"[{re.escape(arm.frame)}]{{0,{RUN_LIMIT}}}" if arm.frame else ""
+
+
+def pattern_of(pattern: str, method: str, state: State | None = None, slot: str = "") -> Any:
+    """A method of the pattern, compiled ``later``; its dot is any character."""
+    return later(lambda: getattr(re.compile(pattern, re.S), method), state, slot)

@@ -148,6 +148,8 @@ class Session(Loop):
 
     def read(self, text: str) -> list[Event]:
         """The long way: the loop over steps."""
+        if not isinstance(text, str):
+            raise TypeError("text expected; token ids need a tokenizer: Parser(..., tokenizer=...)")
         out: list[Event] = []
         self.out = out
         spec = self.spec

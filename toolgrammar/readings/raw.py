@@ -41,8 +41,8 @@ def closes_early(first: FirstSets, chain: Chain | None, node: c.Typed, text: str
             at = (written + marker.text).find(marker.text, at + 1)
     for opener in node.reopen:
         for marker in first.of(opener).markers:
-            if "\n" + marker.text in "\n" + written:
-                raise Unwritable(f"{key!r} holds {marker.text!r} at the start of a line")
+            if (("\n" + marker.text) if marker.line_start else marker.text) in "\n" + written:
+                raise Unwritable(f"{key!r} holds {marker.text!r}, which ends it")
 
 
 def _peeks(first: FirstSets, chain: Chain | None) -> tuple[str, ...]:

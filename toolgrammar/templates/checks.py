@@ -133,7 +133,8 @@ class _Reader:
         implicit = [region.name for region in regions if region.implicit]
         if len(implicit) > 1:
             self.field = implicit[1]
-            raise self.fail(f"it has no opener, as field {implicit[0]!r}: only one may take the text in between", "open")
+            hint = "only one field may take the text outside the others"
+            raise self.fail(f"it has no opener, as field {implicit[0]!r}", "open", hint)
         return Template(self.name, anchors, tuple(regions), tuple(self.notes))
 
     def anchors(self, data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ class _Reader:
             self.typed(data, key, bool, "true or false", None)
         join = self.typed(data, "join", str, "a string", None)
         if join is not None and not data.get("repeats"):
-            raise self.fail("it needs \"repeats\": true", "join")
+            raise self.fail('it needs "repeats": true', "join")
         content = self.typed(data, "content", str, "a name", "text")
         if content not in ARGS:
             raise self.fail(f"no content parser {content!r}", "content", f"known: {', '.join(ARGS)}")
@@ -246,7 +247,7 @@ class _Reader:
             if path is None:
                 raise self.fail(f"{text!r} mixes a placeholder with other text", "transform")
             if not region.each and path[0] not in ("content", *region.groups):
-                raise self.fail(f"nothing is called {path[0]!r}", "transform", "content and named groups are there")
+                raise self.fail(f"nothing is called {path[0]!r}", "transform", "content and named groups are")
 
     def text_region(self, region: Region) -> None:
         if region.content != "text":
@@ -254,7 +255,7 @@ class _Reader:
         if region.transform not in (None, "{content}") or region.each:
             raise self.fail(f"{region.name!r} is text and cannot be transformed", "transform")
         if region.join not in (None, "", "\n"):
-            self.notes.append(f"field {region.name!r}: its regions are joined with one line feed, not {region.join!r}")
+            self.notes.append(f"field {region.name!r}: joined with one line feed, not with {region.join!r}")
 
 
 def _is_pair(value: Any) -> bool:

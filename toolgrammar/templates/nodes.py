@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from toolgrammar import combinators as c
@@ -50,24 +51,42 @@ class Markers:
 def sequence(parts: Sequence[Part], registers: dict[str, str], markers: Markers) -> list[c.Node]:
     """The nodes of a shape. ``registers``: what a group's text is to the call."""
     nodes: list[c.Node] = []
+    #: What is asked of captures, as soon as the text behind them shows where they end.
     waiting: list[c.Node] = []
-    for part in parts:
-        match part:
-            case Word(text):
-                nodes += [*markers.marker(text), *waiting]
-                waiting = []
-            case White():
-                nodes.append(white(part))
-            case Capture(name, chars, empty, pattern):
-                register = registers.get(name, name or "skipped")
-                nodes.append(c.Field(register, chars, empty=empty))
-                if pattern and name:
-                    waiting.append(c.Choose(register, (c.Arm(pattern, _NOTHING),)))
-            case Fixed(name, value):
-                nodes.append(c.Let(registers.get(name, name), value))
-            case Look():
-                nodes.append(look(part))
+    for between, run in groupby(parts, lambda part: isinstance(part, (Capture, White))):
+        for part in _joined(list(run), registers) if between else run:
+            match part:
+                case Word(text):
+                    nodes += [*markers.marker(text), *waiting]
+                    waiting = []
+                case White():
+                    nodes.append(white(part))
+                case Capture(name, chars, empty, pattern):
+                    register = registers.get(name, name or "skipped")
+                    nodes.append(c.Field(register, chars, empty=empty))
+                    if pattern:
+                        waiting.append(c.Choose(register, (c.Arm(pattern, _NOTHING),)))
+                case Fixed(name, value):
+                    nodes.append(c.Let(registers.get(name, name), value))
+                case Look():
+                    nodes.append(look(part))
     return nodes + waiting
+
+
+def _joined(run: list[Part], registers: dict[str, str]) -> list[Part]:
+    """Several captures in a row are one, taken apart by a pattern when all of it is there."""
+    captures = [part for part in run if isinstance(part, Capture)]
+    if len(captures) < 2:
+        return run
+    whole = ""
+    for part in run:
+        if isinstance(part, Capture):
+            body = part.pattern or f"{part.chars or '.'}{{{0 if part.empty else 1},}}"
+            whole += f"(?P<{registers.get(part.name, part.name)}>{body})" if part.name else f"(?:{body})"
+        elif isinstance(part, White):
+            run_of = f"[{re.escape(part.chars)}]{{{part.least},}}"
+            whole += f"(?:{re.escape(part.exact)})?" if part.exact else run_of
+    return [Capture("header", "", all(part.empty for part in captures), whole)]
 
 
 def white(part: White) -> c.Ws:

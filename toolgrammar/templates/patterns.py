@@ -16,17 +16,12 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolgrammar.combinators import WHITE
+from toolgrammar.templates.classes import class_of, is_white, union, white_chars, with_bounds
 
 #: Shapes one pattern may stand for, as in peers' derivations of structural tags.
 MOST: Final = 16
 #: Members up to which a character class is so many literals.
 _FEW: Final = 4
-
-_WHITE: Final = frozenset(WHITE + "\f\v")
-_CATEGORIES: Final = {
-    "CATEGORY_DIGIT": r"\d", "CATEGORY_NOT_DIGIT": r"\D", "CATEGORY_SPACE": r"\s",
-    "CATEGORY_NOT_SPACE": r"\S", "CATEGORY_WORD": r"\w", "CATEGORY_NOT_WORD": r"\W",
-}  # fmt: skip
 
 
 class PatternError(Exception):
@@ -142,7 +137,7 @@ def _options(item: Any) -> list[Way]:
     op, argument = str(item[0]), item[1]
     if op == "LITERAL":
         return [(Word(chr(argument)),)]
-    if (chars := _class(item)) is not None:
+    if (chars := class_of(item)) is not None:
         return _one_of(item, chars)
     if op in ("MAX_REPEAT", "MIN_REPEAT"):
         return _repeat(*argument)
@@ -170,26 +165,26 @@ _NESTED: Final = (
 
 def _one_of(item: Any, chars: str) -> list[Way]:
     """One character of a class."""
-    if _is_white(item):
+    if is_white(item):
         return [(White(least=1),)]
     members = item[1] if str(item[0]) == "IN" else ()
     if 0 < len(members) <= _FEW and all(str(member[0]) == "LITERAL" for member in members):
         return [(Word(chr(member[1])),) for member in members]
-    return [(Capture("", chars, pattern=_with_bounds(chars, 1, 1)),)]
+    return [(Capture("", chars, pattern=with_bounds(chars, 1, 1)),)]
 
 
 def _repeat(least: int, most: Any, body: Sequence[Any]) -> list[Way]:
     endless = most is sre.MAXREPEAT
-    if len(body) == 1 and _is_white(body[0]):
+    if len(body) == 1 and is_white(body[0]):
         char = chr(body[0][1]) if str(body[0][0]) == "LITERAL" else ""
         if char and (least, most) == (0, 1):
             return [(White(exact=char),)]
-        return [(White(_white_chars(body[0]), least),)]
-    if len(body) == 1 and endless and (chars := _class(body[0])) is not None:
-        return [(Capture("", chars, not least, _with_bounds(chars, least, most) if least > 1 else ""),)]
+        return [(White(white_chars(body[0]), least),)]
+    if len(body) == 1 and endless and (chars := class_of(body[0])) is not None:
+        return [(Capture("", chars, not least, with_bounds(chars, least, most) if least > 1 else ""),)]
     inner = _ways(body)
     if endless:
-        if all(isinstance(part, White) or (isinstance(part, Word) and not part.text.strip()) for way in inner for part in way):
+        if all(_blank(part) for way in inner for part in way):
             return [(White(least=least),)]
         raise PatternError(*_NESTED)
     if (int(most) - least + 1) * len(inner) > MOST or int(most) > 64:
@@ -203,6 +198,10 @@ def _repeat(least: int, most: Any, body: Sequence[Any]) -> list[Way]:
     return ways
 
 
+def _blank(part: Part) -> bool:
+    return isinstance(part, White) or (isinstance(part, Word) and not part.text.strip())
+
+
 def _group(number: Any, add: int, drop: int, body: Any) -> list[Way]:
     if add & (re.I | re.M | re.L) or drop & re.S:
         raise PatternError("it sets flags", "spell what it matches without flags")
@@ -212,7 +211,7 @@ def _group(number: Any, add: int, drop: int, body: Any) -> list[Way]:
 
 def _capture(name: str, body: Any) -> list[Way]:
     """A named group: few fixed texts, or characters of certain classes."""
-    endless = [item for item in body if str(item[0]) in ("MAX_REPEAT", "MIN_REPEAT") and item[1][1] is sre.MAXREPEAT]
+    endless = any(str(item[0]).endswith("REPEAT") and item[1][1] is sre.MAXREPEAT for item in body)
     pieces = [_piece(item) for item in body]
     if not endless and any(piece is None for piece in pieces):
         ways = [_merged(way) for way in _ways(body)]
@@ -221,9 +220,9 @@ def _capture(name: str, body: Any) -> list[Way]:
     if not pieces or any(piece is None for piece in pieces):
         raise PatternError(f"group {name!r}: {_NESTED[0]}", _NESTED[1])
     known = [piece for piece in pieces if piece is not None]
-    chars = _union([piece[0] for piece in known])
-    simple = len(known) == 1 and known[0][1] < 2 and bool(endless)
-    pattern = "" if simple else "".join(_with_bounds(*piece) for piece in known)
+    chars = union([piece[0] for piece in known])
+    simple = len(known) == 1 and known[0][1] < 2 and endless
+    pattern = "" if simple else "".join(with_bounds(*piece) for piece in known)
     return [(Capture(name, chars, not any(piece[1] for piece in known), pattern),)]
 
 
@@ -231,9 +230,9 @@ def _piece(item: Any) -> tuple[str, int, Any] | None:
     """A class with its bounds, None if ``item`` is anything else."""
     if str(item[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
         least, most, body = item[1]
-        chars = _class(body[0], any_literal=True) if len(body) == 1 else None
+        chars = class_of(body[0], any_literal=True) if len(body) == 1 else None
         return None if chars is None else (chars, least, most)
-    chars = _class(item)
+    chars = class_of(item)
     return None if chars is None else (chars, 1, 1)
 
 
@@ -253,64 +252,6 @@ def _look(direction: int, body: Any) -> Way:
         else:
             raise PatternError("what it looks ahead for is not a few fixed texts", "name the texts")
     return (Look(tuple(texts), white),) if texts else (Edge(False),) if ends else ()
-
-
-# ---- classes -------------------------------------------------------------------------------------------------
-
-
-def _class(item: Any, any_literal: bool = False) -> str | None:
-    """The character class that ``item`` is, as written in a pattern ("" is any character); None if it is none."""
-    op, argument = str(item[0]), item[1]
-    if op == "ANY":
-        return ""
-    if op == "NOT_LITERAL":
-        return f"[^{re.escape(chr(argument))}]"
-    if op == "LITERAL" and any_literal:
-        return f"[{re.escape(chr(argument))}]"
-    if op != "IN":
-        return None
-    text = "".join(map(_member, argument))
-    return text if text in _CATEGORIES.values() else f"[{text}]"
-
-
-def _member(member: Any) -> str:
-    op, argument = str(member[0]), member[1]
-    if op == "NEGATE":
-        return "^"
-    if op == "RANGE":
-        return "-".join(re.escape(chr(code)) for code in argument)
-    return _CATEGORIES[str(argument)] if op == "CATEGORY" else re.escape(chr(argument))
-
-
-def _union(classes: Sequence[str]) -> str:
-    """A class of all characters of some classes; "" if there is no simple one."""
-    if len(set(classes)) == 1:
-        return classes[0]
-    if any(text == "" or text.startswith("[^") or text in (r"\D", r"\S", r"\W") for text in classes):
-        return ""
-    return "[" + "".join(text[1:-1] if text.startswith("[") else text for text in dict.fromkeys(classes)) + "]"
-
-
-def _with_bounds(chars: str, least: int, most: Any) -> str:
-    if (least, most) == (1, 1):
-        return chars or "."
-    return f"{chars or '.'}{{{least},{'' if most is sre.MAXREPEAT else most}}}"
-
-
-def _is_white(item: Any) -> bool:
-    op, argument = str(item[0]), item[1]
-    if op == "LITERAL":
-        return chr(argument) in _WHITE
-    return op == "IN" and all(
-        (str(kind) == "LITERAL" and chr(value) in _WHITE) or str(value) == "CATEGORY_SPACE" for kind, value in argument
-    )
-
-
-def _white_chars(item: Any) -> str:
-    if str(item[0]) == "LITERAL":
-        return chr(item[1])
-    given = "".join(chr(value) for kind, value in item[1] if str(kind) == "LITERAL")
-    return given if all(str(kind) == "LITERAL" for kind, _ in item[1]) else WHITE
 
 
 # ---- shapes --------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ import click
 from toolgrammar.cli import options
 from toolgrammar.cli.app import Command
 from toolgrammar.cli.errors import FINDINGS, CliError
-from toolgrammar.cli.grammars import load_file
+from toolgrammar.cli.grammars import given_grammar
 from toolgrammar.cli.inputs import Source, json_object, total_bytes
 from toolgrammar.cli.output import Sink, dumps
 from toolgrammar.cli.tally import Tally, document, report
 from toolgrammar.cli.terminal import Console, Paint, Progress, wants_colour
+from toolgrammar.combinators import Grammar
 from toolgrammar.testing import CaseResult, Difference, Way, run_case
 
 _EXAMPLES = """
@@ -29,6 +30,9 @@ toolgrammar check --grammar mine.tg my-cases.jsonl
 @options.files
 @options.option(
     "--grammar", metavar="FILE", group=options.FORMAT_GROUP, help="Use this grammar for every case."
+)
+@options.option(
+    "--template", metavar="FILE", group=options.FORMAT_GROUP, help="Use this response template for every case."
 )
 @options.option(
     "--format",
@@ -76,6 +80,7 @@ toolgrammar check --grammar mine.tg my-cases.jsonl
 def command(
     files: tuple[str, ...],
     grammar: str | None,
+    template: str | None,
     formats: tuple[str, ...],
     ids: tuple[str, ...],
     cuts: int,
@@ -90,6 +95,9 @@ def command(
     random cuts, and must give what it expects every time. A difference of white space alone is a failure
     too, in its own column. Soft cases are reported only. Exit code 1: a case that is not soft fails."""
     console = Console.new(colour, quiet)
+    if grammar is not None and template is not None:
+        raise CliError("E001", "--grammar and --template exclude each other")
+    own = given_grammar(grammar, template)
     tallies: dict[str, Tally] = {}
     wanted = {_canonical(name) for name in formats}
     with Progress(console, total_bytes(files), not no_progress) as progress:
@@ -99,7 +107,7 @@ def command(
                 ids and not any(part in str(case.get("id", "")) for part in ids)
             ):
                 continue
-            result = _run(case, grammar, cuts, seed, where, console)
+            result = _run(case, own, cuts, seed, where, console)
             if result is not None:
                 tallies.setdefault(name, Tally()).add(result)
             progress.move(at, number)
@@ -162,14 +170,13 @@ def _must_be_case(case: Mapping[str, Any], where: str) -> None:
 
 
 def _run(
-    case: dict[str, Any], grammar: str | None, cuts: int, seed: int, where: str, console: Console
+    case: dict[str, Any], own: Grammar | None, cuts: int, seed: int, where: str, console: Console
 ) -> CaseResult | None:
     """The result; a parser that raises is a failure of the case, one that cannot be made an error of the
     file."""
     from toolgrammar import Parser
     from toolgrammar.errors import GrammarError, ToolgrammarError, UnknownModelError
 
-    own = load_file(grammar) if grammar is not None else None
     made: list[Parser] = []
 
     def make(_: Mapping[str, Any]) -> Parser:

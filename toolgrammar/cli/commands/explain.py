@@ -64,6 +64,7 @@ def command(
     files: tuple[str, ...],
     model: str | None,
     grammar: str | None,
+    template: str | None,
     tools: str | None,
     start: str | None,
     prompt: str | None,
@@ -88,6 +89,7 @@ def command(
     parsers = Parsers(
         model=model,
         grammar=grammar,
+        template=template,
         tools=tools,
         start=start,
         prompt=prompt,

@@ -85,9 +85,9 @@ def _page(found: dict[str, Any], paint: Paint) -> Iterator[str]:
             yield from _wrapped([one_line(word) for word in words])
     for word, texts in found["facts"].items():
         for text in texts:
-            lines = wrap(one_line(text), 90, break_long_words=False, break_on_hyphens=False) or [""]
-            yield f"  {paint('name', f'{word:<8}')}  {lines[0]}\n"
-            yield from (" " * 12 + line + "\n" for line in lines[1:])
+            shown = wrap(one_line(text), 90, break_long_words=False, break_on_hyphens=False) or [""]
+            yield f"  {paint('name', f'{word:<8}')}  {shown[0]}\n"
+            yield from (" " * 12 + line + "\n" for line in shown[1:])
 
 
 def _wrapped(words: list[str]) -> Iterator[str]:

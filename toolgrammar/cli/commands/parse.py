@@ -59,6 +59,7 @@ def command(
     files: tuple[str, ...],
     model: str | None,
     grammar: str | None,
+    template: str | None,
     tools: str | None,
     start: str | None,
     prompt: str | None,
@@ -85,6 +86,7 @@ def command(
     parsers = Parsers(
         model=model,
         grammar=grammar,
+        template=template,
         tools=tools,
         start=start,
         prompt=prompt,
