@@ -39,7 +39,7 @@ class Parser:
     """Reads one output of ``model``.
 
     ``model``: a format name, a peer's parser name, a model id, or a local model directory. ``grammar``: a grammar
-    or the path of a ``.tg`` file, instead. ``template``: a Hugging Face response template, instead: as data, a JSON
+    or the path of a ``.tg`` file, instead. ``template``: a Hugging Face response template, instead: data, a JSON
     file, or a directory whose ``tokenizer_config.json`` has one. ``tools``: the request's tools, in OpenAI's,
     Anthropic's or MCP's shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its
     text, or tail) says otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of

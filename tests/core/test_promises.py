@@ -11,9 +11,9 @@ emitted     What ``feed`` gave out is never taken back: it is a prefix of all la
             ``finish`` adds for text that was cut is the next law's.)
 truncation  A text cut at any point and finished: a call that is complete there is the same call in the whole, with
             the same arguments; the arguments of one that is not are a prefix of the whole's and are sound JSON as far
-            as they go; a call that is not complete leaves the turn unfinished. Two exceptions, by convention:
-            a call spelled in open reasoning is one at the end of the stream and may be thought in the whole (7),
-            and verbatim code ends where the stream does.
+            as they go; a call that is not complete leaves the turn unfinished. Three exceptions, by convention:
+            a call spelled in open reasoning is one at the end of the stream and may be thought in the whole (7);
+            verbatim code ends where the stream does; so does a single-quoted string whose quote comes last (12).
 complete    The arguments of a complete call are one JSON object.
 """
 
@@ -228,7 +228,10 @@ def check_truncations(grammar: Grammar, text: str, start: str, tools: Any) -> No
             elif call.status == "incomplete":
                 assert sound(call.arguments_raw), f"cut at {length}, unsound: {call.arguments_raw!r}"
                 if same is not None and same.span[0] == at:
-                    assert same.arguments_raw.startswith(call.arguments_raw), (
+                    said = call.arguments_raw
+                    if cut_text.endswith("'") and not same.arguments_raw.startswith(said):
+                        said = said.removesuffix('"')
+                    assert same.arguments_raw.startswith(said), (
                         f"cut at {length}, {call.arguments_raw!r} is no prefix of {same.arguments_raw!r}"
                     )
         if length < len(text):

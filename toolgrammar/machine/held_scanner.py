@@ -7,32 +7,43 @@ While something is undecided the scanner consumes nothing: ``_mark`` is where th
 how far behind it reading has come. Output that is certain goes to ``_out``, output that depends on the
 decision to ``_held``. A decision releases what is held, a flaw drops it and leaves the text from the mark on.
 
-A subclass is a table of states: ``_step`` reads on from ``cur`` in one state and returns the position it came
-to. Returning ``cur`` without changing the state says that the buffer ends too early to go on.
+A subclass is a table of steps, one for each state: a step reads on from ``cur`` and returns the position it
+came to. Returning ``cur`` without changing the state says that the buffer ends too early to go on.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from toolgrammar.machine.scanner import DONE, FLAW, MORE, WORD_END, Scanner
+from toolgrammar.machine.scanner import DONE, FLAW, Scanner
+
+#: Reads on in one state: scanner, buffer, position, end of the buffer.
+Step: TypeAlias = Callable[[Any, str, int, int], int]
+#: Finds what may decide something in a state; None: anything may.
+Quiet: TypeAlias = Callable[..., Any] | None
 
 BODY: Final = 0  # the state of every subclass inside a string
+STOPPED: Final = -1  # DONE or FLAW: the last step of every table, which goes nowhere
 
 #: The most characters a key may take, white space up to its ``:`` or ``=`` included.
 KEY_LIMIT: Final = 4096
 
 SPACE: Final = " \t\r\n"
-_space: Final = re.compile(f"[{SPACE}]*").match
+_space: Final[Callable[..., Any]] = re.compile(f"[{SPACE}]*").match
 _nothing: Final = re.compile(r"(?!)").search
 
 
 def skip_space(buf: str, cur: int, end: int) -> int:
     """The position behind white space. Callers look first if ``buf[cur] <= " "``: mostly there is none."""
-    match = _space(buf, cur, end)
-    return cur if match is None else match.end()
+    stop: int = _space(buf, cur, end).end()
+    return stop
+
+
+def stopped(scanner: Any, buf: str, cur: int, end: int) -> int:
+    """The step of a scanner that is not to read on."""
+    return cur
 
 
 class HeldScanner(Scanner):
@@ -70,42 +81,39 @@ class HeldScanner(Scanner):
 
     def scan(self, buf: str, pos: int, end: int, eof: bool) -> int:
         """Consume from ``buf[pos:end]``. The end of the input decides nothing: ``eof`` is not looked at."""
-        if self.in_string and self.string_stop(buf, pos, end) is None:
-            self.text = buf[pos:end]
-            return end
         self._mark = pos
-        cur = self._run(buf, pos + self._ahead, end) if self.status == MORE else pos
+        cur = pos + self._ahead
+        steps = self._steps()
+        state = self._state
+        while cur < end:
+            at = cur
+            cur = steps[state](self, buf, at, end)
+            if cur == at and self._state == state:
+                break
+            state = self._state
         self.text = "".join(self._out)
         self._out.clear()
-        if self._holding:
-            self._ahead = cur - self._mark
-            self.quiet = WORD_END if self._in_word() else None
-            return self._mark
-        self._ahead = 0
-        self.quiet = None
-        self.in_string = self._state == BODY and cur == end and self.status == MORE
-        return cur
-
-    def _run(self, buf: str, cur: int, end: int) -> int:
+        # What was cut in two may be decided by any character.
+        self.quiet = self._quiet()[state] if cur == end else None
+        if not self._holding:
+            self._ahead = 0
+            self.in_string = state == BODY and cur == end
+            return cur
         self.in_string = False
-        while cur < end:
-            state = self._state
-            nxt = self._step(state, buf, cur, end)
-            if self.status != MORE:
-                return nxt
-            if nxt == cur and self._state == state:
-                break
-            if self._key_at >= 0 and self._key_too_long(nxt):
-                return self._flaw(nxt)
-            cur = nxt
-        return cur
+        if self._key_at >= 0 and self._key_too_long(cur):
+            return self._flaw(cur)
+        if state == BODY and cur == end:
+            self.quiet = self.string_stop
+        self._ahead = cur - self._mark
+        return self._mark
 
-    def _step(self, state: int, buf: str, cur: int, end: int) -> int:
+    def _steps(self) -> tuple[Step, ...]:
+        """The step of each state, ``stopped`` last."""
         raise NotImplementedError
 
-    def _in_word(self) -> bool:
-        """Whether a name, number or other word is being read, which only another character can end."""
-        return False
+    def _quiet(self) -> tuple[Quiet, ...]:
+        """For each state, what finds a character that may decide something there; None last."""
+        raise NotImplementedError
 
     def _put(self, text: str) -> None:
         (self._held if self._holding else self._out).append(text)
@@ -129,10 +137,11 @@ class HeldScanner(Scanner):
 
     def _release(self) -> None:
         """What is held is certain."""
-        self._out += self._held
-        self._held.clear()
         self._holding = False
-        self._separated = False
+        if self._held:
+            self._out += self._held
+            self._held.clear()
+            self._separated = False
 
     def _key_too_long(self, cur: int) -> bool:
         """Asked wherever a key may be decided too, so that the answer does not depend on the input's cuts."""
@@ -141,6 +150,8 @@ class HeldScanner(Scanner):
     def _flaw(self, cur: int) -> int:
         """Nothing goes on at ``cur``. What is held falls back into the text that was not consumed."""
         self.status = FLAW
+        self._state = STOPPED
+        self.quiet = None
         self._held.clear()
         if self._holding:
             self._holding = False
@@ -149,6 +160,7 @@ class HeldScanner(Scanner):
 
     def _done(self, cur: int) -> int:
         self.status = DONE
+        self._state = STOPPED
         return cur
 
     def _copy_to(self, twin: HeldScanner) -> None:
@@ -159,4 +171,4 @@ class HeldScanner(Scanner):
         twin._holding = self._holding
         twin._held, twin._out = self._held[:], self._out[:]
         twin._separated, twin._key_at = self._separated, self._key_at
-        twin.in_string, twin.string_stop = self.in_string, self.string_stop
+        twin.in_string, twin.string_stop, twin.quiet = self.in_string, self.string_stop, self.quiet

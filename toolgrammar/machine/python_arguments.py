@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from toolgrammar.machine.held_scanner import KEY_LIMIT, skip_space
+from toolgrammar.machine.held_scanner import KEY_LIMIT, Quiet, Step, skip_space, stopped
 from toolgrammar.machine.json_writer import escape_json
 from toolgrammar.machine.python_literals import (
     ARGUMENTS,
@@ -26,11 +26,9 @@ from toolgrammar.machine.python_literals import (
     KEY,
     MERGED,
     MORE_STATES,
-    SCALAR,
     VALUE,
     PythonLiterals,
 )
-from toolgrammar.machine.python_strings import AFTER
 
 ARGUMENT: Final = MORE_STATES  # a key, ``**`` or ``)``
 NAME: Final = MORE_STATES + 1  # inside a keyword's name
@@ -38,28 +36,11 @@ STARS: Final = MORE_STATES + 2  # behind ``**``
 BARE: Final = MORE_STATES + 3  # inside an unquoted string
 
 _name_start: Final = re.compile(r"[^\W\d]").match
-_name: Final = re.compile(r"\w*").match
+_name: Final[Callable[..., Any]] = re.compile(r"\w*").match
+#: The common way from one argument to the next: a whole name.
+_next: Final = re.compile(r",[ \t\r\n]*+([^\W\d]\w*+)[ \t\r\n]*+=").match
 _bare_start: Final = re.compile(r"[\w.+\-/~@#$]").match
 _bare_stop: Final = re.compile(r"[,()\[\]{}<]").search
-
-
-class PythonValue(PythonLiterals):
-    """One Python literal, ``DONE`` right behind it; a number or word only when another character follows."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(VALUE)
-
-    def _value_ended(self) -> None:
-        self._release()  # a scalar's text is still held
-        self._done(0)
-
-    def copy(self) -> PythonValue:
-        """An independent scanner in the same state."""
-        twin = PythonValue()
-        self._copy_to(twin)
-        return twin
 
 
 class PythonArguments(PythonLiterals):
@@ -93,24 +74,19 @@ class PythonArguments(PythonLiterals):
     def _value_ended(self) -> None:
         self._done(0)
 
-    def _argument_step(self, state: int, buf: str, cur: int, end: int) -> int:
-        if state == BARE:
-            return self._bare(buf, cur, end)
-        if state == NAME:
-            return self._read_name(buf, cur, end)
-        if state == STARS:
-            return self._merge(buf, cur, end)
-        return self._argument(buf, cur, end)
+    def _steps(self) -> tuple[Step, ...]:
+        return _STEPS
 
-    def _in_word(self) -> bool:
-        return self._state == NAME or self._state == SCALAR
+    def _quiet(self) -> tuple[Quiet, ...]:
+        return _QUIET
 
     def _argument(self, buf: str, cur: int, end: int) -> int:
-        if buf[cur] <= " ":
+        char = buf[cur]
+        if char <= " ":
             cur = skip_space(buf, cur, end)
             if cur == end:
                 return cur
-        char = buf[cur]
+            char = buf[cur]
         if char == ")":
             self._confirm()
             return self._close(cur)
@@ -127,7 +103,7 @@ class PythonArguments(PythonLiterals):
             return self._flaw(cur)
         self._begin_key(cur)
         self._state = NAME
-        return cur
+        return self._read_name(buf, cur, end)
 
     def _confirm(self) -> None:
         if not self.confirmed:
@@ -135,13 +111,21 @@ class PythonArguments(PythonLiterals):
             self._out.append("{")
 
     def _read_name(self, buf: str, cur: int, end: int) -> int:
-        match = _name(buf, cur, end)
-        stop: int = cur if match is None else match.end()
-        if stop < end:
-            self._key = buf[self._mark + self._key_at : stop]
-            self._put(f'"{self._key}"')
+        stop: int = _name(buf, cur, end).end()
+        if stop == end:
+            return stop
+        key = self._key = buf[self._mark + self._key_at : stop]
+        if buf[stop] != "=" or self._key_too_long(stop):
+            self._held.append(f'"{key}"')
             self._state = EQUALS
-        return stop
+            return stop
+        self._confirm()
+        self._members = True
+        self._key_at = -1
+        self._release()
+        self._out.append(f'"{key}": ')
+        self._state = VALUE
+        return stop + 1
 
     def _key_certain(self, cur: int) -> int:
         if self._kinds[-1] <= MERGED and not self._key_too_long(cur):
@@ -166,13 +150,22 @@ class PythonArguments(PythonLiterals):
         self._state = KEY
         return cur + 1
 
-    def _comma(self, cur: int) -> int:
+    def _comma(self, buf: str, cur: int, end: int) -> int:
         if len(self._kinds) > 1:
-            return super()._comma(cur)
-        self._certain()
-        self._hold(cur)
+            return super()._comma(buf, cur, end)
+        if self._holding:
+            self._release()
         if self._members:
-            self._separate(cur)
+            member = _next(buf, cur, end)
+            if member is not None and member.end() - 1 - member.start(1) <= KEY_LIMIT:
+                key = self._key = member[1]
+                self._out.append(f', "{key}": ')
+                self._state = VALUE
+                return member.end()
+            self._held.append(", ")
+            self._separated = True
+        self._holding = True
+        self._mark = cur
         self._state = ARGUMENT
         return cur + 1
 
@@ -215,8 +208,48 @@ class PythonArguments(PythonLiterals):
             return self._flaw(stop)
         elif self._bare_depth == 0:
             self._put(f'"{escape_json(buf[start:stop].rstrip())}"')
-            self._state = AFTER
             return self._after(buf, stop, end)
         elif char != ",":
             self._bare_depth -= 1
         return stop + 1
+
+
+class PythonValue(PythonLiterals):
+    """One Python literal, ``DONE`` right behind it; a number or word only when another character follows."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(VALUE)
+
+    def _value_ended(self) -> None:
+        self._release()  # a scalar's text is still held
+        self._done(0)
+
+    def _steps(self) -> tuple[Step, ...]:
+        return _STEPS
+
+    def _quiet(self) -> tuple[Quiet, ...]:
+        return _QUIET
+
+    def copy(self) -> PythonValue:
+        """An independent scanner in the same state."""
+        twin = PythonValue()
+        self._copy_to(twin)
+        return twin
+
+
+#: The step of each state, by its number.
+_STEPS: Final[tuple[Step, ...]] = (
+    PythonLiterals._body, PythonLiterals._second_quote, PythonLiterals._joined, PythonLiterals._after,
+    PythonLiterals._element, PythonLiterals._element, PythonLiterals._element, PythonLiterals._scalar,
+    PythonLiterals._equals, PythonArguments._argument, PythonArguments._read_name, PythonArguments._merge,
+    PythonArguments._bare, stopped,
+)  # fmt: skip
+
+_word_end: Final = re.compile(r"[^0-9A-Za-z_]").search
+#: In a number or word, and where one may begin, its characters decide nothing.
+_QUIET: Final[tuple[Quiet, ...]] = (
+    None, None, None, None, _word_end, _word_end, _word_end, re.compile(r"[^\w.+\-]").search,
+    None, re.compile(r"[^A-Za-z_]").search, re.compile(r"\W").search, None, _bare_stop, None,
+)  # fmt: skip

@@ -14,12 +14,13 @@ them, and no longer than ``KEY_LIMIT``.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from toolgrammar.machine.held_scanner import BODY, KEY_LIMIT, HeldScanner, skip_space
+from toolgrammar.machine.held_scanner import KEY_LIMIT, HeldScanner, skip_space
 from toolgrammar.machine.json_writer import escape_json
-from toolgrammar.machine.python_scalars import scalar_json
-from toolgrammar.machine.python_strings import AFTER, JOINED, QUOTE, PythonStrings
+from toolgrammar.machine.python_scalars import CONSTANTS, scalar_json
+from toolgrammar.machine.python_strings import AFTER, PythonStrings
 
 VALUE: Final = 4  # a value must begin
 ITEM: Final = 5  # an element or the closing bracket
@@ -41,9 +42,17 @@ UNSURE_SET: Final = 7
 _CLOSERS: Final = (")", "}", "}", "]", ")", "}", ")", "}")
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]", "", "]")
 
-_word: Final = re.compile(r"[\w.+\-]*").match
+_word: Final[Callable[..., Any]] = re.compile(r"[\w.+\-]*").match
 _scalar_start: Final = re.compile(r"[\w.+\-]").match
 _prefix: Final = re.compile(r"[rRuUfFbB]{1,2}").fullmatch
+#: The common scalar, by the bracket around it: its end is in sight, and no doubt about it. Group 1: as in JSON.
+_SCALARS: Final[tuple[Callable[..., Any], ...]] = tuple(
+    re.compile(
+        r"(?!-0[,)}\]])(?:(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|True|False|None)"
+        rf"(?=[,{re.escape(closer)}])"
+    ).match
+    for closer in _CLOSERS[:UNSURE_TUPLE]
+)
 
 
 class PythonLiterals(PythonStrings):
@@ -62,59 +71,48 @@ class PythonLiterals(PythonStrings):
         super()._copy_to(twin)
         if isinstance(twin, PythonLiterals):
             twin._kinds, twin._slots = self._kinds[:], self._slots[:]
-            twin._quote, twin._kind, twin._triple = self._quote, self._kind, self._triple
+            twin._quote, twin._kind = self._quote, self._kind
             twin._unsure, twin._word_at, twin._key_slot = self._unsure, self._word_at, self._key_slot
 
     def _value_ended(self) -> None:
         """The outermost value has ended."""
         raise NotImplementedError
 
-    def _step(self, state: int, buf: str, cur: int, end: int) -> int:
-        if state == BODY:
-            return self._body(buf, cur, end)
-        if state == QUOTE:
-            return self._second_quote(buf, cur, end)
-        if state == JOINED:
-            return self._joined(buf, cur, end)
-        if state == AFTER:
-            return self._after(buf, cur, end)
-        if state == SCALAR:
-            return self._scalar(buf, cur, end)
-        if state == EQUALS:
-            return self._equals(buf, cur, end)
-        if state >= MORE_STATES:
-            return self._argument_step(state, buf, cur, end)
-        return self._element(state, buf, cur, end)
-
-    def _argument_step(self, state: int, buf: str, cur: int, end: int) -> int:
-        """A step in one of the subclass's states."""
-        raise NotImplementedError
-
     # Where a value, an element or a key may begin.
 
-    def _element(self, state: int, buf: str, cur: int, end: int) -> int:
-        if buf[cur] <= " ":
+    def _element(self, buf: str, cur: int, end: int) -> int:
+        char = buf[cur]
+        if char <= " ":
             cur = skip_space(buf, cur, end)
             if cur == end:
                 return cur
-        char = buf[cur]
+            char = buf[cur]
+        state = self._state
         if state != VALUE and char == _CLOSERS[self._kinds[-1]]:
             return self._close(cur)
         self._separated = False
         if state == KEY:
             self._begin_key(cur)
-        if char in "'\"":
-            self._certain()
+        if char == '"' or char == "'":
+            if self._holding:
+                self._certain()
             self._put('"')
-            return self._open_string(buf, cur, "")
+            return self._open_string(buf, cur, end, "")
         if char in "[{(":
             return self._open(char, cur)
+        if state != KEY and self._kinds and self._kinds[-1] < UNSURE_TUPLE:
+            scalar = _SCALARS[self._kinds[-1]](buf, cur, end)
+            if scalar is not None:
+                if self._holding:
+                    self._certain()
+                self._put(scalar[1] or CONSTANTS[scalar[0]])
+                return self._after(buf, scalar.end(), end)
         if not self._begins_scalar(buf, cur):
             return self._flaw(cur)
         self._hold(cur)
         self._word_at = cur - self._mark
         self._state = SCALAR
-        return cur
+        return self._scalar(buf, cur, end)
 
     def _begins_scalar(self, buf: str, cur: int) -> bool:
         return _scalar_start(buf, cur) is not None
@@ -155,8 +153,7 @@ class PythonLiterals(PythonStrings):
     # Scalars.
 
     def _scalar(self, buf: str, cur: int, end: int) -> int:
-        match = _word(buf, cur, end)
-        stop: int = cur if match is None else match.end()
+        stop: int = _word(buf, cur, end).end()
         start = self._mark + self._word_at
         if stop == end:
             too_long = stop - start > KEY_LIMIT and buf[start] not in "+-.0123456789"
@@ -167,13 +164,13 @@ class PythonLiterals(PythonStrings):
                 return self._flaw(start)
             self._certain()
             self._put('"')
-            return self._open_string(buf, stop, word)
+            return self._open_string(buf, stop, end, word)
         text = scalar_json(word)
         if text is not None:
             self._put(text)
-            self._state = AFTER
-            if not self._kinds:
-                self._value_ended()
+            if self._kinds:
+                return self._after(buf, stop, end)
+            self._value_ended()
             return stop
         if self._key_ends() and word.isidentifier():
             self._put(f'"{word}"')
@@ -221,13 +218,15 @@ class PythonLiterals(PythonStrings):
     # What follows a value.
 
     def _after(self, buf: str, cur: int, end: int) -> int:
-        if buf[cur] <= " ":
+        char = buf[cur]
+        if char <= " ":
             cur = skip_space(buf, cur, end)
             if cur == end:
+                self._state = AFTER
                 return cur
-        char = buf[cur]
+            char = buf[cur]
         kind = self._kinds[-1]
-        if self._key_ends():
+        if self._key_at >= 0 and self._key_ends():
             if char == ":":
                 return self._key_certain(cur)
             # Only an undecided brace can still turn out to be a set.
@@ -236,8 +235,9 @@ class PythonLiterals(PythonStrings):
             self._key_at = -1
             self._decide(SET, "[")
         if char == ",":
-            return self._comma(cur)
+            return self._comma(buf, cur, end)
         if char == _CLOSERS[kind]:
+            self._state = AFTER
             return self._close(cur)
         return self._illegal(cur)
 
@@ -245,7 +245,7 @@ class PythonLiterals(PythonStrings):
         """What stands behind the value cannot."""
         return self._flaw(cur)
 
-    def _comma(self, cur: int) -> int:
+    def _comma(self, buf: str, cur: int, end: int) -> int:
         if self._kinds[-1] == UNSURE_TUPLE:
             self._decide(TUPLE, "[")
         self._certain()
@@ -260,7 +260,8 @@ class PythonLiterals(PythonStrings):
             self._decide_closing()
         kind = self._kinds.pop()
         self._slots.pop()
-        self._certain()
+        if self._holding:
+            self._certain()
         if _JSON_CLOSERS[kind]:
             self._put(_JSON_CLOSERS[kind])
         self._state = AFTER

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from json.encoder import encode_basestring
 from typing import Final
 
 from toolgrammar.machine.json_writer import character_json, escape_json
@@ -19,7 +20,7 @@ from toolgrammar.machine.json_writer import character_json, escape_json
 #: The longest hexadecimal, octal or binary literal: converting one costs more than linear time.
 BASED_LIMIT: Final = 4096
 
-_CONSTANTS: Final = {
+CONSTANTS: Final = {
     "True": "true",
     "true": "true",
     "False": "false",
@@ -37,7 +38,7 @@ _PIECE: Final = 4000
 
 def scalar_json(word: str) -> str | None:
     """The JSON of a Python number or constant; None for any other word."""
-    constant = _CONSTANTS.get(word)
+    constant = CONSTANTS.get(word)
     if constant is not None:
         return constant
     if _json_number(word) is not None:
@@ -86,6 +87,12 @@ _SIMPLE: Final = {
     "v": "\\u000b",
     "\n": "",
 }
+#: What a stretch of ``python_strings`` may hold that JSON spells differently, or must not hold: by its text.
+_SPELLINGS: Final = {
+    **{"\\" + char: text for char, text in _SIMPLE.items()},
+    **{char: encode_basestring(char)[1:-1] for char in ('"', *map(chr, range(0x20)))},
+}
+_to_spell: Final = re.compile(r'\\[\s\S]|["\x00-\x1f]').sub
 _X: Final = "[0-9a-fA-F]"
 _HIGH: Final = rf"[dD][89abAB]{_X}{{2}}"
 _NAME: Final = r"""[^{}'"\\\r\n]"""
@@ -98,6 +105,15 @@ _cut: Final = re.compile(
     rf"\\(?:[0-7]{{1,2}}|x{_X}?|u{_X}{{0,3}}|u{_HIGH}(?:\\(?:u(?:[dD](?:[c-fC-F]{_X}?)?)?)?)?"
     rf"|U{_X}{{0,7}}|N(?:\{{{_NAME}{{0,128}})?|\r)?\Z"
 ).match
+
+
+def respell(text: str) -> str:
+    """The inside of a JSON string for text of a string literal whose escapes are all of two characters."""
+    return _to_spell(_spelling, text)
+
+
+def _spelling(match: re.Match[str]) -> str:
+    return _SPELLINGS[match[0]]
 
 
 def read_escape(buf: str, at: int, end: int) -> tuple[int, str]:

@@ -20,7 +20,16 @@ from functools import lru_cache
 from typing import Any, Final
 
 from toolgrammar.machine.bare_values import BareTypes
-from toolgrammar.machine.held_scanner import BODY, SPACE, HeldScanner, skip_space
+from toolgrammar.machine.held_scanner import (
+    BODY,
+    KEY_LIMIT,
+    SPACE,
+    HeldScanner,
+    Quiet,
+    Step,
+    skip_space,
+    stopped,
+)
 from toolgrammar.machine.json_writer import UNSAFE, escape_json
 from toolgrammar.machine.safe_text import SafeText, partial_pattern
 
@@ -53,9 +62,15 @@ class _Notation:
         "_made_of",
         "bare",
         "bare_in_parentheses",
+        "cut_quote",
+        "delimiter",
+        "firsts",
+        "key",
         "marker",
+        "member",
         "name",
         "name_in_parentheses",
+        "quiet",
         "quote",
         "special",
     )
@@ -71,9 +86,25 @@ class _Notation:
         self.name_in_parentheses: Callable[..., Any] = re.compile(r"([:=,{}\[\])])|" + markers).search
         self.bare: Callable[..., Any] = re.compile(r"([,{}\[\]])|" + markers).search
         self.bare_in_parentheses: Callable[..., Any] = re.compile(r"([,{}\[\])])|" + markers).search
-        quote_cut = f"|{partial_pattern(quote)}\\Z" if len(quote) > 1 else ""
-        self.quote: Callable[..., Any] = re.compile(f"({re.escape(quote)}){quote_cut}").search
+        self.delimiter: str = quote
+        quote_cut = f"{partial_pattern(quote)}\\Z" if len(quote) > 1 else "(?!)"
+        self.quote: Callable[..., Any] = re.compile(f"({re.escape(quote)})|{quote_cut}").search
+        self.cut_quote: Callable[..., Any] = re.compile(quote_cut).search
         self.special: Callable[..., Any] = re.compile(f"[{re.escape(quote[0])}{UNSAFE}]").search
+        #: The first characters of the markers.
+        self.firsts: str = "".join(sorted({marker[0] for marker in (quote, *ends, *breaks)}))
+        #: The common key with its colon, and the same behind a comma. No marker may begin in it.
+        word = r"([^\W\d]\w*+)[ \t\r\n]*+:" if re.search(r"[\w\s]", self.firsts) is None else "((?!))"
+        self.key: Callable[..., Any] = re.compile(word).match
+        self.member: Callable[..., Any] = re.compile(r",[ \t\r\n]*+" + word).match
+        stops = re.escape("".join(sorted({*self.firsts, *",{}[])"})))
+        in_name = re.compile(f"[{stops}:=]").search
+        in_text = re.compile(f"[{stops}]").search
+        begin = re.compile(rf"[{stops}:=\s]").search
+        #: By state: what is no part of a bare text, nor begins one.
+        self.quiet: tuple[Quiet, ...] = (
+            None, None, begin, in_name, self.special, None, begin, begin, in_text, None, None,
+        )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_notation, self._made_of)
@@ -130,39 +161,20 @@ class QuotedObject(HeldScanner):
             twin._kinds, twin._schemas, twin._schema = self._kinds[:], self._schemas[:], self._schema
             twin._key, twin._start = self._key, self._start
 
-    def _step(self, state: int, buf: str, cur: int, end: int) -> int:
-        if state == BODY:
-            return self._body(buf, cur, end)
-        if state == BARE:
-            return self._bare(buf, cur, end)
-        if state == NAME:
-            return self._name(buf, cur, end)
-        if state == QUOTED_KEY:
-            return self._quoted_key(buf, cur, end)
-        # Elsewhere white space is layout.
+    def _steps(self) -> tuple[Step, ...]:
+        return _STEPS
+
+    def _quiet(self) -> tuple[Quiet, ...]:
+        return self._n.quiet
+
+    def _opener(self, buf: str, cur: int, end: int) -> int:
         if buf[cur] <= " ":
             cur = skip_space(buf, cur, end)
             if cur == end:
                 return cur
-        if state == OPENER:
-            if buf[cur] not in "{(":
-                return self._flaw(cur)
-            return self._open(cur, OBJECT if buf[cur] == "{" else PARENTHESES)
-        if state == COLON:
-            return self._key_certain(cur) if self._is_colon(buf[cur]) else self._flaw(cur)
-        if state != VALUE and buf[cur] == _CLOSERS[self._kinds[-1]]:
-            return self._close(cur)
-        marker = self._n.marker(buf, cur, end)
-        if marker is not None:
-            return self._marker(state, cur, marker)
-        if state == AFTER:
-            return self._comma(cur) if buf[cur] == "," else self._flaw(cur)
-        if state == KEY:
-            return self._begin_name(buf, cur)
-        return self._begin_value(buf, cur)
-
-    def _in_word(self) -> bool:
-        return self._state == NAME or self._state == BARE
+        if buf[cur] not in "{(":
+            return self._flaw(cur)
+        return self._open(cur, OBJECT if buf[cur] == "{" else PARENTHESES)
 
     def _marker(self, state: int, cur: int, marker: re.Match[str]) -> int:
         """At a marker, or what may become one, outside a string."""
@@ -175,7 +187,8 @@ class QuotedObject(HeldScanner):
             self._state = QUOTED_KEY
             return marker.end()
         if marker.lastindex == _QUOTE and state != AFTER:
-            self._release()
+            if self._holding:
+                self._release()
             self._out.append('"')
             self._state = BODY
             return marker.end()
@@ -209,27 +222,35 @@ class QuotedObject(HeldScanner):
         self._state = AFTER
         return cur + 1 if self._kinds else self._done(cur + 1)
 
-    def _comma(self, cur: int) -> int:
-        self._separate(cur)
-        if self._kinds[-1] == ARRAY:
-            self._schema = self._types.items(self._schemas[-1])
-            self._state = ITEM
-        else:
-            self._state = KEY
-        return cur + 1
-
     # Keys.
 
     def _is_colon(self, char: str) -> bool:
         return char == ":" or (char == "=" and self._kinds[0] == PARENTHESES)
 
-    def _begin_name(self, buf: str, cur: int) -> int:
-        if buf[cur] in ":,{}[]" or (self._kinds[0] == PARENTHESES and buf[cur] in "=)"):
+    def _key_or_end(self, buf: str, cur: int, end: int) -> int:
+        char = buf[cur]
+        if char <= " ":
+            cur = skip_space(buf, cur, end)
+            if cur == end:
+                return cur
+            char = buf[cur]
+        if char == _CLOSERS[self._kinds[-1]]:
+            return self._close(cur)
+        n = self._n
+        if char in n.firsts:
+            marker = n.marker(buf, cur, end)
+            if marker is not None:
+                return self._marker(KEY, cur, marker)
+        if not self._holding:
+            key = n.key(buf, cur, end)
+            if key is not None and key.end() - 1 - cur <= KEY_LIMIT:
+                return self._member(key[1], key.end(), '"')
+        if char in ":,{}[]" or (self._kinds[0] == PARENTHESES and char in "=)"):
             return self._flaw(cur)
         self._hold(cur)
         self._key_at = self._start = cur - self._mark
         self._state = NAME
-        return cur
+        return self._name(buf, cur, end)
 
     def _name(self, buf: str, cur: int, end: int) -> int:
         find = self._n.name if self._kinds[0] == OBJECT else self._n.name_in_parentheses
@@ -255,30 +276,55 @@ class QuotedObject(HeldScanner):
         self._state = COLON
         return int(match.end())
 
+    def _colon(self, buf: str, cur: int, end: int) -> int:
+        if buf[cur] <= " ":
+            cur = skip_space(buf, cur, end)
+            if cur == end:
+                return cur
+        return self._key_certain(cur) if self._is_colon(buf[cur]) else self._flaw(cur)
+
     def _key_certain(self, cur: int) -> int:
         """``buf[cur]`` is the colon behind the key."""
         if self._key_too_long(cur):
             return self._flaw(cur)
-        self._held.append(f'"{escape_json(self._key)}": ')
-        self._schema = self._types.member(self._schemas[-1], self._key)
         self._key_at = -1
         self._release()
+        return self._member(escape_json(self._key), cur + 1, '"')
+
+    def _member(self, key: str, cur: int, quote: str) -> int:
+        """A member's ``key``, as JSON, is certain; ``quote`` is what stands before it."""
+        self._out.append(f'{quote}{key}": ')
+        self._schema = self._types.member(self._schemas[-1], key)
         self._state = VALUE
-        return cur + 1
+        return cur
 
     # Values.
 
-    def _begin_value(self, buf: str, cur: int) -> int:
+    def _value(self, buf: str, cur: int, end: int) -> int:
+        """A value must follow, or, in an array, its end."""
         char = buf[cur]
+        if char <= " ":
+            cur = skip_space(buf, cur, end)
+            if cur == end:
+                return cur
+            char = buf[cur]
+        n = self._n
+        if char in n.firsts:
+            marker = n.marker(buf, cur, end)
+            if marker is not None:
+                return self._marker(VALUE, cur, marker)
         if char == "{" or char == "[":
             return self._open(cur, OBJECT if char == "{" else ARRAY)
-        if char in ",}]" or (char == ")" and self._kinds[-1] == PARENTHESES):
+        kind = self._kinds[-1]
+        if char == "]" and self._state == ITEM:
+            return self._close(cur)
+        if char in ",}]" or (char == ")" and kind == PARENTHESES):
             return self._flaw(cur)
         self._hold(cur)
         self._separated = False
         self._start = cur - self._mark
         self._state = BARE
-        return cur
+        return self._bare(buf, cur, end)
 
     def _bare(self, buf: str, cur: int, end: int) -> int:
         kind = self._kinds[-1]
@@ -286,24 +332,74 @@ class QuotedObject(HeldScanner):
         if match is None:
             return end
         stop: int = match.start()
-        if match.lastindex is None:
+        found = match.lastindex
+        if found is None:
             return stop
-        if match.lastindex == _QUOTE:
+        if found == _QUOTE:
             return self._flaw(stop)
-        if match.lastindex == _STRUCTURE and buf[stop] != "," and buf[stop] != _CLOSERS[kind]:
+        if found == _STRUCTURE and buf[stop] != "," and buf[stop] != _CLOSERS[kind]:
             return self._flaw(stop)
-        self._held.append(self._types.json(buf[self._mark + self._start : stop], self._schema))
-        self._release()
+        value = self._types.json(buf[self._mark + self._start : stop], self._schema)
+        if self._held:
+            self._release()
+        self._holding = False
+        self._out.append(value)
+        return self._after(buf, stop, end)
+
+    def _body(self, buf: str, cur: int, end: int) -> int:
+        delimiter = self._n.delimiter
+        stop = buf.find(delimiter, cur, end)
+        if stop < 0:
+            stop = end
+            # A search from here would look at all of the text twice: the delimiter may be cut at the end only.
+            cut = self._n.cut_quote(buf, max(cur, end - len(delimiter) + 1), end)
+            if cut is not None:
+                stop = cut.start()
+            if stop > cur:
+                self._out.append(escape_json(buf[cur:stop]))
+            return stop
+        if stop > cur:
+            self._out.append(escape_json(buf[cur:stop]))
+        self._out.append('"')
+        stop += len(delimiter)
+        if stop < end:
+            return self._after(buf, stop, end)
         self._state = AFTER
         return stop
 
-    def _body(self, buf: str, cur: int, end: int) -> int:
-        match = self._n.quote(buf, cur, end)
-        stop: int = end if match is None else match.start()
-        if stop > cur:
-            self._out.append(escape_json(buf[cur:stop]))
-        if match is None or match.lastindex is None:
-            return stop
-        self._out.append('"')
+    # What follows a value.
+
+    def _after(self, buf: str, cur: int, end: int) -> int:
         self._state = AFTER
-        return int(match.end())
+        char = buf[cur]
+        if char <= " ":
+            cur = skip_space(buf, cur, end)
+            if cur == end:
+                return cur
+            char = buf[cur]
+        if char == ",":
+            return self._comma(buf, cur, end)
+        if char == _CLOSERS[self._kinds[-1]]:
+            return self._close(cur)
+        marker = self._n.marker(buf, cur, end)
+        return self._flaw(cur) if marker is None else self._marker(AFTER, cur, marker)
+
+    def _comma(self, buf: str, cur: int, end: int) -> int:
+        if self._kinds[-1] == ARRAY:
+            self._schema = self._types.items(self._schemas[-1])
+            self._state = ITEM
+        else:
+            member = self._n.member(buf, cur, end)
+            if member is not None and member.end() - 1 - member.start(1) <= KEY_LIMIT:
+                return self._member(member[1], member.end(), ', "')
+            self._state = KEY
+        self._separate(cur)
+        return cur + 1
+
+
+#: The step of each state, by its number.
+_STEPS: Final[tuple[Step, ...]] = (
+    QuotedObject._body, QuotedObject._opener, QuotedObject._key_or_end, QuotedObject._name,
+    QuotedObject._quoted_key, QuotedObject._colon, QuotedObject._value, QuotedObject._value,
+    QuotedObject._bare, QuotedObject._after, stopped,
+)  # fmt: skip

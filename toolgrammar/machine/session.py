@@ -65,10 +65,13 @@ class Session(Loop):
                 return []
             plain = self.plain
             if plain is None:
-                if self.buf:
-                    return self.text_delta(self.buf + delta)
+                buf = self.buf
+                if buf:
+                    delta = buf + delta
                 guard = self.guard
                 if (guard not in delta if guard else self.clear(delta)) and delta[-1] not in self.edge:
+                    if buf:
+                        self.buf = ""
                     start = self.base
                     self.base = end = start + len(delta)
                     self.prev = delta

@@ -4,10 +4,8 @@
     begin    ::= "</think>"? ( "<think>" thinking | answer )
     ...
 
-Literals stand between quotes, the first spelling is the usual one; rules are in lower case; words in upper case are
-what ``legend`` explains. ``a | b`` is one of both, ``x?`` perhaps, ``x*`` any number, ``x+`` at least one, ``&( x )``
-must follow and is not taken. ``"x"…`` has more spellings. ``⟨...⟩`` is a condition on what was read before, or sets it. ``bol``: at the start of a
-line only; ``bow``: not behind a letter, digit, ``_`` or ``.``.
+Literals stand between quotes, the first spelling is the usual one; rules are in lower case; words in upper case
+are what ``legend`` explains; ``SIGNS`` says what the rest means.
 """
 
 from __future__ import annotations
@@ -27,9 +25,15 @@ from toolgrammar.readings.figures import (
     figures,
     leaves,
     row,
+    shown_spellings,
     ways,
 )
 
+#: How to read the rules, in Markdown.
+SIGNS = """`a | b`: one of them. `x?`: perhaps. `x*`: any number. `x+`: at least one. `&( x )`: must follow, is
+not taken. `"x"…`: with more spellings much like it. `⟨…⟩`: a condition on what was read before, or a note of it.
+`bol`: at the start of a line only. `bow`: not behind a letter, digit, `_` or `.`. White space that may be missing is
+left out."""
 _WIDTH = 110
 # How tightly an expression binds.
 _ALT, _ROW, _ATOM = range(3)
@@ -84,6 +88,8 @@ def _laid(figure: Figure, place: int, column: int) -> str:
             return f"\n{' ' * (column - 2)}| ".join(_laid(arm, _ROW, column) for arm in arms)
         case Ways(arms):
             each = [_laid(arm, _ROW, column + 2) for arm in arms if arm != NOTHING]
+            if len(each) == 1 and isinstance(arms[0], Loop) and arms[0].between == NOTHING:
+                return _laid(arms[0].item, _ATOM, column) + "*"
             return "( " + f"\n{' ' * column}| ".join(each) + (" )?" if NOTHING in arms else " )")
         case Row(items) if place <= _ROW:
             return _filled(items, column)
@@ -104,16 +110,21 @@ def _filled(items: tuple[Figure, ...], column: int) -> str:
     lines = [""]
     for item in items:
         at = column + len(lines[-1]) + 1 if lines[-1] else column
-        if lines[-1] and at + len(_write(item, _ATOM)) > _WIDTH:
+        if lines[-1] and at + len(_write(item, _place(item))) > _WIDTH:
             lines.append("")
             at = column
-        *before, last = _laid(item, _ATOM, at).split("\n")
+        *before, last = _laid(item, _place(item), at).split("\n")
         lines[-1] += (" " if lines[-1] else "") + "\n".join([*before, ""])
         lines[-1] = (lines[-1] + last) if not before else lines[-1]
         if before:
             lines.append(last[column:] if last[:column].isspace() else last)
             lines[-2] = lines[-2].rstrip("\n")
     return f"\n{' ' * column}".join(lines)
+
+
+def _place(item: Figure) -> int:
+    """How tightly an item of a row must bind: loops with something between are rows themselves."""
+    return _ROW if isinstance(item, Loop) else _ATOM
 
 
 def _write(figure: Figure, place: int) -> str:
@@ -127,7 +138,7 @@ def _expression(figure: Figure) -> tuple[str, int]:
         case Leaf():
             return _leaf(figure)
         case Row(items):
-            return " ".join(_write(item, _ATOM) for item in items) or "()", _ROW if items else _ATOM
+            return " ".join(_write(item, _place(item)) for item in items) or "()", _ROW if items else _ATOM
         case Ways(arms):
             return _ways(arms)
         case Loop(item, between):
@@ -155,10 +166,8 @@ def _leaf(leaf: Leaf) -> tuple[str, int]:
         return f"⟨{leaf.text}⟩", _ATOM
     if leaf.kind != "literal":
         return leaf.text, _ATOM
-    spellings = [literal(text) for text in (leaf.text, *leaf.more)]
-    text = " | ".join(spellings)
-    if len(spellings) > 2:
-        text = spellings[0] + "…"
-    elif leaf.more and leaf.place:
-        text = f"( {text} )"
-    return f"{leaf.place} {text}".lstrip(), _ALT if len(spellings) == 2 and not leaf.place else _ATOM
+    spellings = [literal(text) for text in shown_spellings(leaf)]
+    text = " | ".join(spellings) + ("…" if len(spellings) <= len(leaf.more) else "")
+    if leaf.place:
+        return (f"{leaf.place} ( {text} )" if len(spellings) > 1 else f"{leaf.place} {text}"), _ATOM
+    return text, _ALT if len(spellings) > 1 else _ATOM

@@ -1,26 +1,26 @@
-"""A grammar's rules as figures: what the text looks like, without how it is read. For people, as EBNF or a picture.
+"""A grammar's rules as figures: what the text looks like, not how it is read. For people, as EBNF or a picture.
 
-Left out: framing white space that may be missing, extents of sections, speculation. Rules that say the same are one,
-small ones stand where they are used, and names lose their arguments.
+Left out: framing white space that may be missing, extents of sections, speculation. Rules that say the same are
+one, small ones stand where they are used, and names lose their arguments.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.words import guard, word
 
-#: Leaves up to which a rule stands where it is used: anywhere, and if it is used once.
-_SMALL, _ONCE, _FULL = 2, 8, 20
+#: Weight up to which a rule stands where it is used: anywhere, or if it is used once and makes no rule too heavy.
+_SMALL, _ONCE, _FULL = 2, 6, 14
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A literal with its spellings, a word, a rule, or a condition. ``place``: "bol" or "bow" in front of a literal."""
+    """A literal with its spellings, a word, a rule, or a condition. ``place``: "bol" or "bow" before a literal."""
 
     kind: Literal["literal", "word", "rule", "guard"]
     text: str
@@ -77,21 +77,13 @@ def figures(grammar: c.Grammar) -> Figures:
     """The grammar's rules as figures: merged, named anew, small ones inlined."""
     rules = {name: _figure(node) for name, node in grammar.rules.items()}
     same = _same(rules)
-    names = _names(same)
-    rules = {names[name]: _renamed(body, names) for name, body in rules.items() if same[name] == name}
-    starts = {state: names[rule] for state, rule in grammar.starts.items()}
+    rules = {name: _renamed(body, same) for name, body in rules.items() if same[name] == name}
+    starts = {state: same[rule] for state, rule in grammar.starts.items()}
     _inline(rules, set(starts.values()))
     order = list(dict.fromkeys(found for start in starts.values() for found in _reached(start, rules)))
-    return Figures({name: rules[name] for name in order}, starts)
-
-
-def legend(found: Figures) -> dict[str, str]:
-    """The words of the rules, sorted, and what each stands for."""
-    means: dict[str, list[str]] = {}
-    for leaf in leaves(Row(tuple(found.rules.values()))):
-        if leaf.kind == "word" and leaf.means not in means.setdefault(leaf.text, []):
-            means[leaf.text].append(leaf.means)
-    return {text: "; or ".join(means[text]) for text in sorted(means)}
+    names = _names(order)
+    named = {names[rule]: _renamed(rules[rule], names) for rule in order}
+    return Figures(named, {state: names[rule] for state, rule in starts.items()})
 
 
 def leaves(figure: Figure) -> Iterator[Leaf]:
@@ -128,6 +120,13 @@ def mapped(figure: Figure, change: Callable[[Leaf], Figure]) -> Figure:
         case Frame(item, label):
             return Frame(mapped(item, change), label)
     return change(figure)
+
+
+def shown_spellings(leaf: Leaf) -> tuple[str, ...]:
+    """The spellings of a literal, the first one alone if the others are much like it."""
+    every = (leaf.text, *leaf.more)
+    alike = len({text[: (min(map(len, every)) + 1) // 2] for text in every}) == 1
+    return every[:1] if len(every) > 2 and alike else every
 
 
 def row(*items: Figure) -> Figure:
@@ -170,7 +169,9 @@ def ways(*arms: Figure) -> Figure:
 def _figure(node: Any) -> Figure:
     match node:
         case c.Lit(spellings, line_start, word_start):
-            return Leaf("literal", spellings[0], spellings[1:], "bol" if line_start else "bow" if word_start else "")
+            return Leaf(
+                "literal", spellings[0], spellings[1:], "bol" if line_start else "bow" if word_start else ""
+            )
         case c.Ws(least=0):
             return NOTHING
         case c.Seq(items):
@@ -201,37 +202,34 @@ def _figure(node: Any) -> Figure:
 
 def _same(rules: dict[str, Figure]) -> dict[str, str]:
     """Each rule to the first one that says the same; a rule that is only another one's name is that one."""
-    classes = dict.fromkeys(rules, 0)
+    classes = dict.fromkeys(rules, "")
     while True:
-        seen: dict[Any, int] = {}
-        new = {}
+        seen: dict[Figure, str] = {}
+        new: dict[str, str] = {}
         for name, body in rules.items():
             while isinstance(body, Leaf) and body.kind == "rule":
                 body = rules[body.text]
-            signature = mapped(body, lambda leaf: _classed(leaf, classes))
-            new[name] = seen.setdefault(signature, len(seen))
+            signature = _renamed(body, classes)
+            new[name] = seen.setdefault(signature, str(len(seen)))
         if len(set(new.values())) == len(set(classes.values())):
             break
         classes = new
-    first: dict[int, str] = {}
+    first: dict[str, str] = {}
     for name, body in rules.items():
         if not (isinstance(body, Leaf) and body.kind == "rule"):
             first.setdefault(new[name], name)
     return {name: first[new[name]] for name in rules}
 
 
-def _classed(leaf: Leaf, classes: dict[str, int]) -> Leaf:
-    return replace(leaf, text=str(classes[leaf.text])) if leaf.kind == "rule" else leaf
-
-
-def _names(same: dict[str, str]) -> dict[str, str]:
+def _names(rules: Iterable[str]) -> dict[str, str]:
     """Each rule to a short name: without its arguments, numbered if that is taken."""
     short: dict[str, str] = {}
-    for name in dict.fromkeys(same.values()):
-        base = name.partition("<")[0]
-        number = sum(1 for taken in short.values() if taken == base or taken.rstrip("0123456789") == base)
-        short[name] = f"{base}{number + 1}" if number else base
-    return {name: short[target] for name, target in same.items()}
+    for rule in rules:
+        base, number = rule.partition("<")[0], 1
+        while (name := base if number == 1 else f"{base}{number}") in short.values():
+            number += 1
+        short[rule] = name
+    return short
 
 
 def _renamed(figure: Figure, names: dict[str, str]) -> Figure:
@@ -245,17 +243,21 @@ def _inline(rules: dict[str, Figure], keep: set[str]) -> None:
         done = True
         used = Counter(leaf.text for body in rules.values() for leaf in leaves(body) if leaf.kind == "rule")
         for name, body in list(rules.items()):
-            inner = list(leaves(body))
-            if name in keep or name in (leaf.text for leaf in inner if leaf.kind == "rule"):
+            if name in keep or _uses(body, name):
                 continue
             hosts = [host for host, other in rules.items() if host != name and _uses(other, name)]
-            grown = max((len(list(leaves(rules[host]))) for host in hosts), default=0) + len(inner)
-            if len(inner) <= _SMALL or (used[name] == 1 and len(inner) <= _ONCE and grown <= _FULL):
+            grown = max((_weight(rules[host]) for host in hosts), default=0) + _weight(body)
+            if _weight(body) <= _SMALL or (used[name] == 1 and _weight(body) <= _ONCE and grown <= _FULL):
                 for host in hosts:
                     rules[host] = mapped(rules[host], lambda leaf, n=name, b=body: b if _is(leaf, n) else leaf)  # type: ignore[misc]
                 del rules[name]
                 done = False
                 break
+
+
+def _weight(figure: Figure) -> int:
+    """How much room a figure takes: its leaves, long ones counted more than once."""
+    return sum(1 + (len(leaf.text) // 16 if leaf.kind != "guard" else 0) for leaf in leaves(figure))
 
 
 def _is(leaf: Leaf, rule: str) -> bool:

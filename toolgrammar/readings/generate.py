@@ -79,7 +79,9 @@ def turns(
 
 @st.composite
 def _parts(draw: st.DrawFn, grammar: c.Grammar, table: ToolTable, start: str) -> list[Part]:
-    sinks = {node.sink for node in nodes_of(grammar) if isinstance(node, c.Text)}
+    nodes = list(nodes_of(grammar))
+    sinks = {node.sink for node in nodes if isinstance(node, c.Text)}
+    calls = [0, 1, 1, 2] if any(isinstance(node, (c.Call, c.Envelope)) for node in nodes) else [0]
     text = texts(grammar)
     parts: list[Part] = []
     if start == "reasoning" or ("reasoning" in sinks and draw(st.booleans())):
@@ -87,7 +89,7 @@ def _parts(draw: st.DrawFn, grammar: c.Grammar, table: ToolTable, start: str) ->
     for _ in range(draw(st.integers(1, 2))):
         if draw(st.booleans()):
             parts.append(Said("content", draw(text)))
-        parts += [draw(_call(grammar, table)) for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+        parts += [draw(_call(grammar, table)) for _ in range(draw(st.sampled_from(calls)))]
     kept = parts[:1]
     for before, part in zip(parts, parts[1:], strict=False):
         if isinstance(part, Called) or isinstance(before, Called) or before.sink != part.sink:

@@ -92,6 +92,8 @@ class Slot(msgspec.Struct, frozen=True, eq=False):
             parts = (*self.heads, ""), (self.node.holds[0], ""), words, (*named, "", *tails)
         else:
             yield from named
+            if self.name is not None and any(arm.when for choice, _ in self.chosen for arm in choice.arms):
+                yield self.name
             parts = (*self.heads, ""), ("",), tuple(reversed(words[:-1])) + ("",), ("", *tails)
         for head, held, word, tail in itertools.product(*parts):
             yield head + held + word + (" " if tail and word else "") + tail

@@ -22,6 +22,7 @@ import parsy
 
 from toolgrammar import combinators as c
 from toolgrammar.readings import values
+from toolgrammar.readings.elements import read_elements
 from toolgrammar.readings.first import Chain, Chains, FirstSets
 from toolgrammar.readings.headers import take
 from toolgrammar.readings.turns import Called, Part, Said, Turn, fold
@@ -339,6 +340,12 @@ class _Reading:
         return make
 
     def whole(self, node: Any) -> Reader:
+        if isinstance(node, c.Elements):
+            def make(env: Env) -> parsy.Parser:
+                elements = read_elements(node.prefix, self.table.parameters(env["name"]))
+                return elements.map(lambda found: ({**env, _ARGUMENTS: found}, []))
+
+            return make
         readers: Mapping[type, Callable[[], parsy.Parser]] = {
             c.Json: values.arguments, c.PyArgs: values.keywords, c.Quoted: lambda: values.quoted(node.quote),
         }  # fmt: skip

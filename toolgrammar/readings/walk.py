@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgrammar import combinators as c
+from toolgrammar.readings.elements import write_elements
 from toolgrammar.readings.first import Chain, Chains, FirstSets, is_control, literals, nodes_of
 from toolgrammar.readings.headers import Slot, take, written
 from toolgrammar.readings.paper import Paper, Token, last_character, text_before, white_token
@@ -171,8 +172,10 @@ class Walker:
                 costs.append(_MISSING)
             elif arm == c.Seq(()):
                 costs.append(_NOTHING)
+            elif arm is usual or isinstance(arm, c.Lit) or self.first.of(arm).empty:
+                costs.append(0)
             else:
-                costs.append(0 if arm is usual or self.first.of(arm).empty else _LATER_ARM)
+                costs.append(_LATER_ARM)
         return costs
 
     def ways(self, paper: Paper, ways: list[tuple[Any, ...]], costs: list[int]) -> list[Paper]:
@@ -238,9 +241,10 @@ class Walker:
         if last is not None and last.kind == "text" and last.text:
             if node.exact:
                 if text != node.exact and last.text.endswith(node.exact):
-                    return self.no(paper, "its end would be taken for framing")
+                    return self.no(replace(paper, part=paper.part - 1), "its end would be taken for framing")
             elif last.text[-1] in node.chars:
-                return self.no(paper, "the white space at its end would be taken for framing")
+                why = "the white space at its end would be taken for framing"
+                return self.no(replace(paper, part=paper.part - 1), why)
         return [replace(paper, last=white_token(node, text, last))]
 
     # ---- text -------------------------------------------------------------------------------------------------
@@ -441,8 +445,8 @@ class Walker:
                 return self.style.keywords(call.arguments)
             case c.Quoted():
                 return self.style.quoted(node, call.arguments)
-            case c.Elements():
-                raise Unwritable("nested elements are not written yet")
+            case c.Elements(prefix):
+                return write_elements(self.style, prefix, call.arguments, self.table.parameters(call.name))
         value = call.arguments.get(node.key) if len(call.arguments) == 1 else None
         if not isinstance(value, str) or not value:
             raise Unwritable(f"its only argument here is the text {node.key!r}")

@@ -52,13 +52,19 @@ def word(node: Any) -> tuple[str, str]:
 def guard(register: str, arm: c.Arm) -> str:
     """The condition of an arm."""
     when = f" {arm.when}" if arm.when else ""
-    return f"{register} = anything else{when}" if arm.pattern == _ANYTHING else f"{register} = /{arm.pattern}/{when}"
+    return (
+        f"{register} = anything else{when}" if arm.pattern == _ANYTHING else f"{register} = /{arm.pattern}/{when}"
+    )
 
 
 def _envelope(node: c.Envelope) -> str:
     if node.tool_key:
         return "a JSON object that is a call: one member, the tool's name with the arguments"
-    members = [_either(node.names), _either(node.arguments), *([_either(node.ids) + " (perhaps)"] if node.ids else [])]
+    members = [
+        _either(node.names),
+        _either(node.arguments),
+        *([_either(node.ids) + " (perhaps)"] if node.ids else []),
+    ]
     return f"a JSON object that is a call: {', '.join(members)}"
 
 

@@ -26,12 +26,14 @@ def tagged_values(
     before, after = _halves(region, fail)
     trims = (before, after)
     before, after = _trimmed(before, -1), _trimmed(after, 0)
+    while after and isinstance(after[-1], White):
+        after.pop()
     if not before or not after or not isinstance(before[0], Word) or not isinstance(after[0], Word):
         raise fail("content_args", "tag_pattern has no fixed text around the value", _FORM)
     opener = sequence(before, {}, markers)
     closer = c.Lit((after[0].text,))
     behind = sequence(after[1:], {}, markers)
-    tag = after[0].text.startswith("</")
+    tag = after[0].text.startswith("</") and len(after) == 1
     if tag:
         behind.append(c.Peek(c.seq(c.ws, c.Lit((before[0].text, *follow)))))
     typed = c.Typed(
