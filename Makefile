@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed-for-toolgrammar
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types wheel bench install clean
+.PHONY: help demo test lint format types wheel bench pages install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -40,6 +40,9 @@ wheel: $(STAMP) ## build sdist and wheel into dist/, install the wheel elsewhere
 
 bench: $(STAMP) ## speed of every format (ARGS="--formats deepseek-v3")
 	$(BIN)/toolgrammar bench $(ARGS)
+
+pages: $(STAMP) ## write docs/formats, a page per format
+	$(BIN)/python -m toolgrammar.readings.page
 
 install: $(STAMP) ## the virtual environment only
 

@@ -86,6 +86,8 @@ class Parser:
         self._events: list[Event] = []
         self._finished = False
         self._reason: str | None = None
+        #: An output without calls is looked at for calls of other formats.
+        self._looks_further = True
         self._direct()
 
     # ---- reading ------------------------------------------------------------------------------------------
@@ -116,10 +118,23 @@ class Parser:
         self._reason = reason
         self.__dict__.pop("feed", None)
         if self._reader is None:
-            return self._session.finish()
-        events = self._reader.finish(self._session)
-        self._events += events
+            events = self._session.finish()
+        else:
+            events = self._reader.finish(self._session)
+            self._events += events
+        if self._looks_further and not self._session.next_index and self._tools.offered:
+            events = events + self._mismatch()
         return events
+
+    def _mismatch(self) -> list[Event]:
+        """No call was found although tools were offered: does the text look like one of another format?"""
+        from toolgrammar.mismatch import mismatch
+
+        found = mismatch(self.message(), self._tools)
+        if found is None:
+            return []
+        self._collector.add([found], self._tools.known)
+        return [found]
 
     def _direct(self) -> None:
         """Let ``feed`` be the session's own, if it reads text and is not over."""

@@ -47,7 +47,7 @@ TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": PROPERTIES
 STARTS = {"deepseek-v3.2": "reasoning"}
 
 # Known faults: what is marked so turns into a failure here when it is mended.
-CLASSES = "in a choose pattern [^<] does not stop at a sentinel: harmony's name goes on over <|channel|>"
+CLASSES = "in a choose pattern [^<] does not stop at a sentinel: harmony's name goes on over <|constrain|>"
 NOTES = "the message of a note is not translated: it shows the sentinel of the token"
 
 
@@ -55,7 +55,7 @@ def faulty(reason: str, *values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
 
 
-#: The formats, for tests in which a header of harmony names a tool in front of its channel.
+#: The formats, for tests in which a header of harmony has a token right behind the name.
 NAMED = [faulty(CLASSES, name) if name == "harmony" else name for name in SPECIAL]
 
 
@@ -205,7 +205,8 @@ SMALL = [
     faulty(NOTES, "mistral", "a[/THINK]b"),
     ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"s": "[ARGS]"}}]'),
     ("harmony", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"),
-    faulty(CLASSES, "harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
+    ("harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
+    faulty(CLASSES, "harmony", "<|channel|>commentary to=functions.f<|constrain|>json<|message|>{}<|call|>"),
     ("harmony", "<|channel|>commentary to=functions.f<|message|>{x<|call|>"),
     ("gemma4", '<|tool_call>call:f{s:<|"|>a"b<|"|>,n:3}<tool_call|>'),
     ("gemma4", "<|tool_call>call:f{s:a<tool_call|>"),

@@ -217,7 +217,7 @@ def test_what_the_format_cannot_say_is_an_error(name: str, parts: list[Any], mes
 
 def test_another_way_of_the_format_may_say_what_one_cannot() -> None:
     held = {"code": "</｜DSML｜parameter>"}
-    assert '<｜DSML｜invoke name="lathe">{"code": "</｜DSML｜parameter>"}</｜DSML｜invoke>' in render_calls(
+    assert '<｜DSML｜invoke name="lathe">\n{"code": "</｜DSML｜parameter>"}\n</｜DSML｜invoke>' in render_calls(
         grammar_of("deepseek-v3.2"), [("lathe", held)], TOOLS
     )
     assert render_calls(grammar_of("mistral"), [], content=" <think>") == "[THINK][/THINK] <think>"

@@ -106,7 +106,7 @@ def test_parse_and_explain(folder: Path) -> None:
         assert found.exit_code == 0, found.stderr
         line = json.loads(found.stdout)
         assert (line["content"], line["grammar"], line["calls"][0]["name"]) == ("Hi", "new-thing", "f")
-        rules = {json.loads(line)["rule"] for line in run("explain", *given).stdout.splitlines()}
+        rules = {json.loads(line)["rule_path"][-1] for line in run("explain", *given).stdout.splitlines()}
         assert {"in-thinking", "turn", "call"} <= rules
     shown = run("grammar", "show", str(folder)).stdout
     assert "@response-template" in shown and "in-thinking : reasoning(strip: all)" in shown

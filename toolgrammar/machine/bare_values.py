@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from toolgrammar.machine.held_scanner import SPACE
@@ -25,8 +26,16 @@ from toolgrammar.typing_rules import NO_SCHEMA, NULL, STRING, Plan
 _NULLS: Final = frozenset(("null", "None", "none", "nil"))
 _number: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 _REFERRING: Final = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
+#: What may tell the types of a value beside ``type``.
+_TELLING: Final = _REFERRING | {"enum", "const", "nullable"}
 #: How many references and alternatives are followed for one child.
 _MAX_STEPS: Final = 64
+
+
+@lru_cache(maxsize=64)
+def _plan_of_type(name: str) -> Plan:
+    """The plan of a schema whose ``type`` tells all."""
+    return plan_of({"type": name})
 
 
 class BareTypes:
@@ -44,6 +53,10 @@ class BareTypes:
         """The schema of an object's member, None if nothing is said."""
         if schema is None:
             return None
+        if isinstance(schema, dict) and _REFERRING.isdisjoint(schema):
+            declared = schema.get("properties")
+            if isinstance(declared, dict) and key in declared:
+                return declared[key]
         others: object = None
         for node in self._nodes(schema):
             properties = node.get("properties")
@@ -79,6 +92,12 @@ class BareTypes:
         return plan.encode(text) if types else f'"{escape_json(text)}"'
 
     def _plan(self, schema: object) -> Plan:
+        if isinstance(schema, dict) and _TELLING.isdisjoint(schema):
+            name = schema.get("type")
+            if isinstance(name, str):
+                plan = _plan_of_type(name)
+                if plan.types:
+                    return plan
         known = self._plans.get(id(schema))
         if known is not None and known[0] is schema:
             return known[1]

@@ -191,23 +191,26 @@ class _Builder(Finisher):
 
     def peek(self, item: Any, k: State, scope: _Scope) -> State:
         state = self.new(p.ALT, scope, c.Peek(item))
-        frame, texts = self.lookahead(c.Peek(item), scope)
         arms = []
-        for text in texts:
-            arm = Arm(text, k, scope.rule)
+        for seen in self.openers(item, scope):
+            arm = Arm(seen.text, k, scope.rule)
             arm.consume = False
-            arm.frame = frame
+            arm.frame, arm.line_start, arm.word_start = seen.frame, seen.line_start, seen.word_start
             arms.append(arm)
         state.arms = tuple(arms)
         return state
 
     def lookahead(self, peek: c.Peek, scope: _Scope) -> tuple[str, tuple[str, ...]]:
-        """The white space and the texts a ``Peek`` asks for."""
-        state = self.build(peek.item, self.end, scope)
-        arms, default = self.first(state)
+        """The white space and the texts a ``Peek`` behind a literal asks for."""
+        arms = self.openers(peek.item, scope)
+        return max((arm.frame for arm in arms), key=len), tuple(dict.fromkeys(arm.text for arm in arms))
+
+    def openers(self, item: Any, scope: _Scope) -> list[Arm]:
+        """The markers ``item``, which is only looked for, may begin with."""
+        arms, default = self.first(self.build(item, self.end, scope))
         if default is not None or not arms:
             raise checks.misplaced("what '&' looks for must begin with a literal", scope.rule)
-        return max((arm.frame for arm in arms), key=len), tuple(dict.fromkeys(arm.text for arm in arms))
+        return arms
 
     def leaf(self, node: Any, k: State, scope: _Scope) -> State:
         ops: dict[Any, int] = {

@@ -101,7 +101,11 @@ class PythonArguments(PythonLiterals):
             return cur + 2
         if _name_start(buf, cur) is None:
             return self._flaw(cur)
-        self._begin_key(cur)
+        if not self._holding:
+            self._holding = True
+            self._mark = cur
+        self._key_at = cur - self._mark
+        self._key_slot = len(self._held)
         self._state = NAME
         return self._read_name(buf, cur, end)
 
@@ -125,7 +129,8 @@ class PythonArguments(PythonLiterals):
         self._release()
         self._out.append(f'"{key}": ')
         self._state = VALUE
-        return stop + 1
+        stop += 1
+        return self._element(buf, stop, end) if stop < end else stop
 
     def _key_certain(self, cur: int) -> int:
         if self._kinds[-1] <= MERGED and not self._key_too_long(cur):
@@ -167,7 +172,8 @@ class PythonArguments(PythonLiterals):
         self._holding = True
         self._mark = cur
         self._state = ARGUMENT
-        return cur + 1
+        cur += 1
+        return self._argument(buf, cur, end) if cur < end else cur  # no whole name: this does not come back here
 
     # Unquoted strings.
 

@@ -49,9 +49,11 @@ _prefix: Final = re.compile(r"[rRuUfFbB]{1,2}").fullmatch
 _SCALARS: Final[tuple[Callable[..., Any], ...]] = tuple(
     re.compile(
         r"(?!-0[,)}\]])(?:(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|True|False|None)"
-        rf"(?=[,{re.escape(closer)}])"
+        + rf"(?=[,{re.escape(_CLOSERS[kind])}])"
+        if kind < UNSURE_TUPLE
+        else "(?!)"
     ).match
-    for closer in _CLOSERS[:UNSURE_TUPLE]
+    for kind in range(8)
 )
 
 
@@ -88,24 +90,25 @@ class PythonLiterals(PythonStrings):
                 return cur
             char = buf[cur]
         state = self._state
-        if state != VALUE and char == _CLOSERS[self._kinds[-1]]:
-            return self._close(cur)
-        self._separated = False
-        if state == KEY:
-            self._begin_key(cur)
+        if state != VALUE:
+            if char == _CLOSERS[self._kinds[-1]]:
+                return self._close(cur)
+            self._separated = False
+            if state == KEY:
+                self._begin_key(cur)
         if char == '"' or char == "'":
             if self._holding:
                 self._certain()
-            self._put('"')
+            (self._held if self._holding else self._out).append('"')
             return self._open_string(buf, cur, end, "")
         if char in "[{(":
             return self._open(char, cur)
-        if state != KEY and self._kinds and self._kinds[-1] < UNSURE_TUPLE:
+        if state != KEY and self._kinds:
             scalar = _SCALARS[self._kinds[-1]](buf, cur, end)
             if scalar is not None:
                 if self._holding:
                     self._certain()
-                self._put(scalar[1] or CONSTANTS[scalar[0]])
+                (self._held if self._holding else self._out).append(scalar[1] or CONSTANTS[scalar[0]])
                 return self._after(buf, scalar.end(), end)
         if not self._begins_scalar(buf, cur):
             return self._flaw(cur)

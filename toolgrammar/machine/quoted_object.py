@@ -244,7 +244,10 @@ class QuotedObject(HeldScanner):
         if not self._holding:
             key = n.key(buf, cur, end)
             if key is not None and key.end() - 1 - cur <= KEY_LIMIT:
-                return self._member(key[1], key.end(), '"')
+                self._out.append(f'"{key[1]}": ')
+                self._schema = self._types.member(self._schemas[-1], key[1])
+                self._state = VALUE
+                return key.end()
         if char in ":,{}[]" or (self._kinds[0] == PARENTHESES and char in "=)"):
             return self._flaw(cur)
         self._hold(cur)
@@ -263,7 +266,7 @@ class QuotedObject(HeldScanner):
         if match.lastindex != _STRUCTURE or not self._is_colon(buf[stop]):
             return self._flaw(stop)
         self._key = buf[self._mark + self._start : stop].rstrip(SPACE)
-        return self._key_certain(stop)
+        return self._key_certain(buf, stop, end)
 
     def _quoted_key(self, buf: str, cur: int, end: int) -> int:
         match = self._n.quote(buf, cur, end)
@@ -281,22 +284,19 @@ class QuotedObject(HeldScanner):
             cur = skip_space(buf, cur, end)
             if cur == end:
                 return cur
-        return self._key_certain(cur) if self._is_colon(buf[cur]) else self._flaw(cur)
+        return self._key_certain(buf, cur, end) if self._is_colon(buf[cur]) else self._flaw(cur)
 
-    def _key_certain(self, cur: int) -> int:
+    def _key_certain(self, buf: str, cur: int, end: int) -> int:
         """``buf[cur]`` is the colon behind the key."""
         if self._key_too_long(cur):
             return self._flaw(cur)
         self._key_at = -1
         self._release()
-        return self._member(escape_json(self._key), cur + 1, '"')
-
-    def _member(self, key: str, cur: int, quote: str) -> int:
-        """A member's ``key``, as JSON, is certain; ``quote`` is what stands before it."""
-        self._out.append(f'{quote}{key}": ')
-        self._schema = self._types.member(self._schemas[-1], key)
+        self._out.append(f'"{escape_json(self._key)}": ')
+        self._schema = self._types.member(self._schemas[-1], self._key)
         self._state = VALUE
-        return cur
+        cur += 1
+        return self._value(buf, cur, end) if cur < end else cur
 
     # Values.
 
@@ -315,13 +315,16 @@ class QuotedObject(HeldScanner):
                 return self._marker(VALUE, cur, marker)
         if char == "{" or char == "[":
             return self._open(cur, OBJECT if char == "{" else ARRAY)
-        kind = self._kinds[-1]
-        if char == "]" and self._state == ITEM:
-            return self._close(cur)
-        if char in ",}]" or (char == ")" and kind == PARENTHESES):
-            return self._flaw(cur)
-        self._hold(cur)
-        self._separated = False
+        if char in ",}])":
+            if char == "]" and self._state == ITEM:
+                return self._close(cur)
+            if char != ")" or self._kinds[-1] == PARENTHESES:
+                return self._flaw(cur)
+        if self._holding:
+            self._separated = False
+        else:
+            self._holding = True
+            self._mark = cur
         self._start = cur - self._mark
         self._state = BARE
         return self._bare(buf, cur, end)
@@ -391,9 +394,14 @@ class QuotedObject(HeldScanner):
         else:
             member = self._n.member(buf, cur, end)
             if member is not None and member.end() - 1 - member.start(1) <= KEY_LIMIT:
-                return self._member(member[1], member.end(), ', "')
+                self._out.append(f', "{member[1]}": ')
+                self._schema = self._types.member(self._schemas[-1], member[1])
+                self._state = VALUE
+                return member.end()
             self._state = KEY
-        self._separate(cur)
+        self._holding = self._separated = True
+        self._mark = cur
+        self._held.append(", ")
         return cur + 1
 
 

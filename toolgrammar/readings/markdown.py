@@ -20,7 +20,7 @@ def prose(text: str, *, cell: bool = False) -> str:
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """A code span; line feeds are ``↵``, blanks at its ends ``␣``. ``cell``: in a table, where bars are escaped."""
+    """A code span; line feeds are ``↵``, blanks at its ends ``␣``. In a table, a ``cell``, bars are escaped."""
     shown = literal(text.replace("\n", "↵"))[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     shown = re.sub("^ +| +$", lambda blanks: "␣" * len(blanks[0]), shown)
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)

@@ -33,8 +33,8 @@ _STATES = {
     "section": "the prompt opened a call section",
 }
 _PICTURE = (
-    "Rounded: literals. Boxes: rules. Capitals: the words above. Slanted: conditions. What is in a dashed frame must\n"
-    "follow and is not taken. A call in open reasoning is a candidate until what follows it decides."
+    "Rounded: literals. Boxes: rules. Capitals: the words above. Slanted: conditions. What is in a dashed frame\n"
+    "must follow and is not taken. A call in open reasoning is a candidate until what follows it decides."
 )
 
 
@@ -57,14 +57,14 @@ def index(formats: Mapping[str, Grammar], cases: Mapping[str, Sequence[Case]]) -
                 prose(grammar.title),
                 code(shortened(call, 110), cell=True) if call else "no calls",
                 "yes" if example.thinks(grammar) else "no",
-                _count(results),
+                str(held) if (held := _held(results)) == len(results) else f"{held} of {len(results)}",
             ]
         )
     return (
         "# Formats\n\n"
-        f"{len(formats)} formats, a page each: who writes it, markers, rules as EBNF and as a picture, a worked\n"
-        "example, cases, what other parsers do. Made of the [grammars](../../grammars) and the [cases](../../fixtures/cases) by\n"
-        "`make pages`; `↵` is a line feed. A format of your own: [add-a-format.md](../add-a-format.md).\n\n"
+        f"{len(formats)} formats, a page each: who writes it, markers, rules as EBNF and as a picture, an example,\n"
+        "cases, what other parsers do. Made of the [grammars](../../grammars) and the [cases](../../fixtures/cases)\n"
+        "by `make pages`; `↵` is a line feed. A format of your own: [add-a-format.md](../add-a-format.md).\n\n"
     ) + table(["format", "what it is", "a call", "reasoning", "cases that hold"], rows)
 
 
@@ -146,8 +146,8 @@ def _cases(cases: Sequence[Case], results: Sequence[CaseResult]) -> str:
     links = " and ".join(f"[{name}](../../fixtures/cases/{name})" for name in files)
     lines = "".join(_case(case, result) for case, result in zip(cases, results, strict=True))
     return (
-        f"## Cases\n\n{_count(results)} of {len(cases)} in {links} hold, each fed whole, one code point at a time,\n"
-        f"in pieces of its own and over random cuts.\n\n{lines}"
+        f"## Cases\n\n{_held(results)} of {len(cases)} in {links} hold. Each is fed whole, one code point at a time, in\n"
+        f"pieces of its own and over random cuts.\n\n{lines}"
     )
 
 
@@ -180,9 +180,8 @@ def _results(grammar: Grammar, cases: Sequence[Case]) -> list[CaseResult]:
     return [run_case(case, parser) for case in cases]
 
 
-def _count(results: Sequence[CaseResult]) -> str:
-    held = sum(result.ok for result in results)
-    return f"{held}" if held == len(results) else f"{held} of {len(results)}"
+def _held(results: Sequence[CaseResult]) -> int:
+    return sum(result.ok for result in results)
 
 
 # ---- files ------------------------------------------------------------------------------------------------------

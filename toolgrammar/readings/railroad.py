@@ -3,8 +3,8 @@
     >>> svg = railroad(figures(registry.load("hermes")), "hermes")
 
 One diagram per rule, read left to right. Rounded boxes are literals, rectangles rules, plain words text and values,
-slanted boxes conditions; what is in a dashed frame must follow and is not taken, a plain frame is a call's extent.
-A diagram too wide goes on in a line below. The same figures give the same bytes.
+slanted boxes conditions; a dashed frame must follow and is not taken, a plain frame is the extent of a call. A
+diagram too wide goes on in a line below. The same figures give the same bytes.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from toolgrammar.schema import ToolTable
 
 # What a step costs. The cheapest way is what a template would write.
 _MARK = 1
-#: An arm that is not the first, unless it may be empty; one that is nothing at all.
+#: An arm that is not the first, unless it may be empty; one that is but a marker; one that is nothing at all.
 _LATER_ARM = 100
+_LATER_MARK = 10
 _NOTHING = 50
 #: A field that only steers.
 _STEER = 150
@@ -172,10 +173,10 @@ class Walker:
                 costs.append(_MISSING)
             elif arm == c.Seq(()):
                 costs.append(_NOTHING)
-            elif arm is usual or isinstance(arm, c.Lit) or self.first.of(arm).empty:
+            elif arm is usual or self.first.of(arm).empty:
                 costs.append(0)
             else:
-                costs.append(_LATER_ARM)
+                costs.append(_LATER_MARK if isinstance(arm, c.Lit) else _LATER_ARM)
         return costs
 
     def ways(self, paper: Paper, ways: list[tuple[Any, ...]], costs: list[int]) -> list[Paper]:

@@ -18,7 +18,7 @@ from toolgrammar import combinators as c
 from toolgrammar.templates.calls import compile_calls
 from toolgrammar.templates.checks import Region, Template
 from toolgrammar.templates.errors import TemplateError
-from toolgrammar.templates.nodes import Markers, begins, closers, either, sequence
+from toolgrammar.templates.nodes import Markers, begins, closers, either, sequence, without
 from toolgrammar.templates.patterns import Capture, Shape, Way, White, Word
 
 
@@ -39,7 +39,7 @@ class _Builder:
         known = [token for token in tokens if any(token in word for word in words)]
         self.tokens = tuple(dict.fromkeys((*special, *stops, *known)))
         self.markers = Markers(words, self.tokens)
-        self.ends = [node for node in closers(ends, framed=True) if not set(begins(node)) <= set(stops)]
+        self.ends = [left for node in closers(ends, framed=True) for left in without(node, stops)]
         self.end_texts = tuple(text for node in self.ends for text in begins(node))
         self.rules: dict[str, c.Node] = {}
 
@@ -64,13 +64,8 @@ class _Builder:
     # ---- the grammar
 
     def grammar(self, source: str) -> c.Grammar:
-        calls = [region for region in self.regions if region.sink == "calls"]
         if self.implicit is not None and self.implicit.sink == "calls":
             raise self.fail(self.implicit, "open", "calls need an opener")
-        for region in calls:
-            compiled = compile_calls(region, self.template.name, self.markers, self.end_texts)
-            self.rules |= compiled.rules
-            self.rules["call"] = compiled.item
         self.rules["begin"] = self.begin(False)
         self.rules["turn"] = self.turn()
         for region in self.regions:
@@ -147,19 +142,21 @@ class _Builder:
             text = c.Text("reasoning" if thought else "content", strip=trim)
         return _then(text, self.openings(None))
 
-    def openings(self, inside: Region | None) -> list[c.Node]:
-        """What may open in the text around the regions, or ``inside`` one of them."""
+    def openings(self, inside: Region | None, taken: frozenset[str] = frozenset()) -> list[c.Node]:
+        """What may open in the text around the regions, or ``inside`` one of them, where ``taken`` closes it."""
         ways: list[c.Node] = []
         for region in self.regions:
             shapes = [shape for shape in region.open or () if shape.parts and not self.only_first(region, shape)]
             if inside is not None:
-                shapes = [shape for shape in shapes if self.markers.is_control(shape.word)]
+                shapes = [
+                    shape for shape in shapes if self.markers.is_control(shape.word) and shape.word not in taken
+                ]
             if shapes and region.sink == "calls":
-                ways.append(c.seq(*([] if inside else [c.ws]), c.Ref("call"), c.Ref("begin")))
+                ways.append(c.seq(*([] if inside else [c.ws]), self.call(region, shapes), c.Ref("begin")))
             elif shapes:
                 ways.append(c.seq(self.opener(region, shapes), c.Ref(_rule(region))))
-        if self.ends:
-            ways.append(c.seq(either(self.ends), c.Ref("turn")))
+        if ends := [left for node in self.ends for left in without(node, taken)]:
+            ways.append(c.seq(either(ends), c.Ref("turn")))
         return ways
 
     def body(self, region: Region) -> c.Node:
@@ -171,20 +168,34 @@ class _Builder:
         close = closers(region.close, framed=strip)
         behind = c.Ref("turn") if region.sink == "reasoning" else c.Ref("begin")
         ways: list[c.Node] = [c.seq(either(close), behind)] if close else []
-        taken = {text for node in close for text in begins(node)}
-        ways += [way for way in self.openings(region) if not set(begins(way)) & taken]
+        taken = frozenset(text for node in close for text in begins(node))
+        ways += self.openings(region, taken)
         if region.sink == "reasoning" and (draft := self.draft(close)) is not None:
             ways.append(draft)
         return _then(text, ways)
 
     def draft(self, close: list[c.Node]) -> c.Node | None:
         """A call spelled with plain text while reasoning is open: what follows it decides."""
-        calls = [region for region in self.regions if region.sink == "calls"]
-        if not calls or self.markers.is_control(calls[0].open[0].word if calls[0].open else ""):
+        regions = [region for region in self.regions if region.sink == "calls"]
+        plain = [
+            shape for region in regions for shape in region.open or () if not self.markers.is_control(shape.word)
+        ]
+        if not plain:
             return None
+        call = c.seq(c.ws, self.call(regions[0], plain))
         if not close:
-            return c.seq(c.ws, c.Ref("call"), c.Ref("begin"))
-        return c.seq(c.Draft(c.seq(c.ws, c.Ref("call")), c.seq(c.ws, either(close), c.ws)), c.Ref("begin"))
+            return c.seq(call, c.Ref("begin"))
+        return c.seq(c.Draft(call, c.seq(c.ws, either(close), c.ws)), c.Ref("begin"))
+
+    def call(self, region: Region, shapes: Sequence[Shape]) -> c.Node:
+        """A call that begins in one of these ways."""
+        whole = len(shapes) == len(region.open or ())
+        rule = "call" if whole else "token-call" if self.markers.is_control(shapes[0].word) else "tag-call"
+        if rule not in self.rules:
+            some = region._replace(open=tuple(shapes))
+            compiled = compile_calls(some, self.template.name, self.markers, self.end_texts)
+            self.rules |= {**compiled.rules, rule: compiled.item}
+        return c.Ref(rule)
 
     def opener(self, region: Region, shapes: Sequence[Shape] | None = None) -> c.Node:
         """What opens a region of text."""

@@ -211,7 +211,9 @@ class _Compiler:
         only_seen = all(isinstance(node, c.Peek) for node in self.closers)
         if not self.closers or (only_seen and self.region.content == "json"):
             return []  # the body delimits itself, or lasts to the end
-        peeks = [c.Peek(c.Lit(self.ends))] if self.ends and not required else []
+        taken = [text for node in self.closers for text in begins(node)]
+        ends = tuple(text for text in self.ends if text not in taken)
+        peeks = [c.Peek(c.Lit(ends))] if ends and not required else []
         return [*(framing or (c.ws,)), either([*self.closers, *peeks])]
 
 

@@ -143,6 +143,14 @@ def either(nodes: Sequence[c.Node]) -> c.Node:
     return c.alt(*([c.Lit(texts)] if texts else []), *rest)
 
 
+def without(node: c.Node, texts: Iterable[str]) -> list[c.Node]:
+    """A closer without some of its texts, nothing if none is left."""
+    left = tuple(text for text in begins(node) if text not in set(texts))
+    if left == begins(node):
+        return [node]
+    return [c.Lit(left)] if left and isinstance(node, c.Lit) else []
+
+
 def begins(node: c.Node) -> tuple[str, ...]:
     """The texts that a closer begins with, white space aside."""
     if isinstance(node, c.Lit):

@@ -129,7 +129,7 @@ def _ways(items: Iterable[Any]) -> list[Way]:
     for item in items:
         ways = [way + more for way in ways for more in _options(item)]
         if len(ways) > MOST:
-            raise PatternError(f"it stands for more than {MOST} different texts", "use fewer alternatives")
+            raise PatternError(*_MANY)
     return ways
 
 
@@ -158,6 +158,7 @@ _REFUSED: Final = {
     "GROUPREF": ("it refers back to a group", "spell the text again"),
     "GROUPREF_EXISTS": ("it refers back to a group", "use alternatives"),
 }
+_MANY: Final = (f"it stands for more than {MOST} different texts", "use fewer alternatives")
 _NESTED: Final = (
     "it repeats a group without bound", "repeat one character class, as in [^<]* or \\w+, instead of a group"
 )  # fmt: skip
@@ -188,12 +189,14 @@ def _repeat(least: int, most: Any, body: Sequence[Any]) -> list[Way]:
             return [(White(least=least),)]
         raise PatternError(*_NESTED)
     if (int(most) - least + 1) * len(inner) > MOST or int(most) > 64:
-        raise PatternError(f"it stands for more than {MOST} different texts", "use fewer alternatives")
+        raise PatternError(*_MANY)
     ways: list[Way] = []
     for count in range(least, int(most) + 1):
         some: list[Way] = [()]
         for _ in range(count):
             some = [way + more for way in some for more in inner]
+            if len(some) > MOST:
+                raise PatternError(*_MANY)
         ways += some
     return ways
 

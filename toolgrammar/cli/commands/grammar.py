@@ -1,4 +1,4 @@
-"""``toolgrammar grammar show``: a grammar as text, or its markers."""
+"""``toolgrammar grammar show``: a grammar as text, as EBNF, as a picture, or its markers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from toolgrammar.cli.terminal import Console, Paint, wants_colour
 _EXAMPLES = """
 toolgrammar grammar show qwen3-coder
 toolgrammar grammar show mine.tg --markers
+toolgrammar grammar show hermes --ebnf --svg hermes.svg
 toolgrammar grammar show Qwen/Qwen3-Coder-30B-A3B-Instruct > mine.tg
 """
 
@@ -37,10 +38,19 @@ def command() -> None:
 @options.option(
     "--markers", is_flag=True, group=options.OUTPUT_GROUP, help="Only the marker texts, with their rules."
 )
+@options.option("--ebnf", is_flag=True, group=options.OUTPUT_GROUP, help="The rules as EBNF, for people.")
+@options.option(
+    "--svg",
+    metavar="FILE",
+    group=options.OUTPUT_GROUP,
+    help="Draw the rules as railroad diagrams into FILE; nothing else is written unless it is asked for.",
+)
 @options.json_option
 @options.output_option
 @options.colour_option
-def show(name: str, markers: bool, as_json: bool, output: str | None, colour: str) -> int:
+def show(
+    name: str, markers: bool, ebnf: bool, svg: str | None, as_json: bool, output: str | None, colour: str
+) -> int:
     """Write the grammar of NAME (a format, a model or a grammar file) in the grammar language, parameters
     and imports worked out. What is written reads back as the same grammar."""
     import sys
@@ -49,6 +59,14 @@ def show(name: str, markers: bool, as_json: bool, output: str | None, colour: st
 
     console = Console.new(colour)
     grammar = load(name)
+    if svg is not None:
+        from toolgrammar.readings.figures import figures
+        from toolgrammar.readings.railroad import railroad
+
+        with Sink(svg) as sink:
+            sink.write(railroad(figures(grammar), f"The rules of {grammar.name}"))
+        if not (markers or ebnf or as_json):
+            return console.exit
     with Sink(output) as sink:
         if markers or as_json:
             found = markers_of(grammar)
@@ -57,9 +75,7 @@ def show(name: str, markers: bool, as_json: bool, output: str | None, colour: st
                 for marker in found
             ]
         if as_json:
-            sink.line(
-                dumps({"v": 1, "name": grammar.name, "starts": grammar.starts, "markers": rows}, indent=2)
-            )
+            sink.line(dumps({"v": 1, "name": grammar.name, "starts": grammar.starts, "markers": rows}, indent=2))
         elif markers:
             from toolgrammar.cli.pretty import one_line
             from toolgrammar.cli.tables import table
@@ -70,6 +86,10 @@ def show(name: str, markers: bool, as_json: bool, output: str | None, colour: st
                 for marker in found
             ]
             sink.write(table(["marker", "kind", "rules"], cells, paint))
+        elif ebnf:
+            from toolgrammar.readings.ebnf import ebnf as rules
+
+            sink.write(rules(grammar))
         else:
             from toolgrammar.language import write_grammar
 
