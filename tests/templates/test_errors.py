@@ -122,6 +122,7 @@ MISTAKES: list[tuple[Any, str, str, str]] = [
     (opened("x(?:a+b)+"), "thinking", "open_pattern", NESTED),
     (opened("a{1,40}"), "thinking", "open_pattern", FEW),
     (opened("(?:a|b)(?:a|b)(?:a|b)(?:a|b)(?:a|b)"), "thinking", "open_pattern", FEW),
+    (opened("(?:a|b){60}"), "thinking", "open_pattern", FEW),
     (opened("(?>a)b"), "thinking", "open_pattern", "it uses atomic_group, which cannot be read as it comes"),
     (opened("(?:a)?"), "thinking", "open_pattern", "it matches the empty text"),
     (opened(r"\w+"), "thinking", "open_pattern", "it does not begin with a fixed text"),

@@ -138,6 +138,20 @@ def test_an_id_of_the_template() -> None:
     assert [(call.name, call.id) for call in read(data, "<c f x7>{}</c>").calls] == [("f", "x7")]
 
 
+def test_an_opener_at_the_start_only() -> None:
+    data = template("A:", tool_calls=calls(r"^<c (?P<name>\w+)>", "</c>"), content={})
+    assert heard(read(data, "<c f>{}</c>x")) == [("f", {})]
+    assert read(data, "x<c f>{}</c>").content == "x<c f>{}</c>"
+
+
+def test_openers_of_both_kinds_in_reasoning() -> None:
+    """A control token ends reasoning at once, a plain tag is a candidate."""
+    data = TEMPLATES["granite"]
+    call = '[{"name": "f", "arguments": {}}]'
+    assert read(data, f"<think>a <|tool_call|>{call} b</think>c").content == "b</think>c"
+    assert read(data, f"<think>a <tool_call>{call} b</think>c").reasoning == f"a <tool_call>{call} b"
+
+
 def test_a_list_of_calls() -> None:
     items = '{"tool_name": "f", "parameters": {"n": 1}}, {"tool_name": "f", "parameters": {}}'
     text = f"<|START_ACTION|>[{items}]<|END_ACTION|>"

@@ -92,6 +92,13 @@ _SPELLINGS: Final = {
     **{"\\" + char: text for char, text in _SIMPLE.items()},
     **{char: encode_basestring(char)[1:-1] for char in ('"', *map(chr, range(0x20)))},
 }
+#: The same, one after the other, for a long text: escaped backslashes are out of the way meanwhile.
+_REPLACED: Final = (
+    ("\\\\", "\0"), ('\\"', '"'), ("\\'", "'"), ("\\\n", ""), ("\\a", "\\u0007"), ("\\v", "\\u000b"),
+    ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
+)  # fmt: skip
+_LONG: Final = 100
+_rare: Final = re.compile(r"[\x01-\x1f]").sub
 _to_spell: Final = re.compile(r'\\[\s\S]|["\x00-\x1f]').sub
 _X: Final = "[0-9a-fA-F]"
 _HIGH: Final = rf"[dD][89abAB]{_X}{{2}}"
@@ -109,7 +116,11 @@ _cut: Final = re.compile(
 
 def respell(text: str) -> str:
     """The inside of a JSON string for text of a string literal whose escapes are all of two characters."""
-    return _to_spell(_spelling, text)
+    if len(text) < _LONG or "\0" in text:
+        return _to_spell(_spelling, text)
+    for old, new in _REPLACED:
+        text = text.replace(old, new)
+    return _rare(_spelling, text).replace("\0", "\\\\")
 
 
 def _spelling(match: re.Match[str]) -> str:

@@ -34,20 +34,20 @@ TRIPLE: Final = 8
 
 
 def _compile(kind: int) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """For a kind of string: ``search`` for what is not passed on as it stands, ``match`` for the stretch that
-    needs no closer look, and ``search`` in such a stretch for what JSON spells differently."""
+    """For a kind of string: ``search`` for what is not passed on as it stands, ``match`` for the stretch that is
+    JSON already, and ``match`` for the stretch that can be respelled without a closer look."""
     quote = '"' if kind & DOUBLE else "'"
     stops = quote + r"\\" + ("{}" if kind & FIELDS else "")
+    same = "(?!)" if kind & RAW else r'\\[\\"bfnrt]'
+    wide = r"\\[^{}]" if kind & FIELDS else r"\\[\s\S]"
     if not kind & RAW:
-        escape = r"""\\[\\'"abfnrtv\n]"""
-    else:
-        escape = r"\\[^{}]" if kind & FIELDS else r"\\[\s\S]"
-    inner = f"|{quote}{{1,2}}+(?=[^{quote}])" if kind & TRIPLE else ""
-    foreign = UNSAFE if kind & RAW else r"\x00-\x1f" + ('"' if quote == "'" or kind & TRIPLE else "")
+        wide = r"""\\[\\'"abfnrtv\n]"""
+    if kind & TRIPLE:
+        wide += f"|{quote}{{1,2}}+(?=[^{quote}])"
     return (
         re.compile(f"[{stops}{UNSAFE}]").search,
-        re.compile(f"(?:[^{stops}]++|{escape}{inner})*+").match,
-        re.compile(f"[{foreign}]" + ("" if kind & RAW else r"|\\['av]")).search,
+        re.compile(rf"[^{stops}{UNSAFE}]*+(?:{same}[^{stops}{UNSAFE}]*+)*+").match,
+        re.compile(f"[^{stops}]*+(?:(?:{wide})[^{stops}]*+)*+").match,
     )
 
 
@@ -98,17 +98,22 @@ class PythonStrings(HeldScanner):
         """Inside a string, up to its end, the end of the buffer or something undecided."""
         sink = self._held if self._holding else self._out
         kind = self._kind
-        _, stretch, foreign = _PATTERNS[kind]
+        _, same, stretch = _PATTERNS[kind]
         while True:
-            stop: int = stretch(buf, cur, end).end()
+            stop: int = same(buf, cur, end).end()
             if stop > cur:
-                text = buf[cur:stop]
-                if foreign(text) is not None:
-                    text = escape_json(text) if kind & RAW else respell(text)
-                sink.append(text)
+                sink.append(buf[cur:stop])
                 if stop == end:
                     return end
                 cur = stop
+            if buf[cur] != self._quote or kind & TRIPLE:
+                stop = stretch(buf, cur, end).end()
+                if stop > cur:
+                    text = buf[cur:stop]
+                    sink.append(escape_json(text) if kind & RAW else respell(text))
+                    if stop == end:
+                        return end
+                    cur = stop
             char = buf[cur]
             if char == self._quote:
                 if not kind & TRIPLE:

@@ -247,7 +247,7 @@ class QuotedObject(HeldScanner):
                 self._out.append(f'"{key[1]}": ')
                 self._schema = self._types.member(self._schemas[-1], key[1])
                 self._state = VALUE
-                return key.end()
+                return int(key.end())
         if char in ":,{}[]" or (self._kinds[0] == PARENTHESES and char in "=)"):
             return self._flaw(cur)
         self._hold(cur)
@@ -397,7 +397,7 @@ class QuotedObject(HeldScanner):
                 self._out.append(f', "{member[1]}": ')
                 self._schema = self._types.member(self._schemas[-1], member[1])
                 self._state = VALUE
-                return member.end()
+                return int(member.end())
             self._state = KEY
         self._holding = self._separated = True
         self._mark = cur

@@ -31,9 +31,9 @@ from toolgrammar.readings.figures import (
 
 #: How to read the rules, in Markdown.
 SIGNS = """`a | b`: one of them. `x?`: perhaps. `x*`: any number. `x+`: at least one. `&( x )`: must follow,
-is not taken. `"x"…`: with more spellings much like it. `⟨…⟩`: a condition on what was read before, or a note of it.
-`bol`: at the start of a line only. `bow`: not behind a letter, digit, `_` or `.`. White space that may be missing
-is left out."""
+is not taken. `"x"…`: with more spellings much like it. `⟨…⟩`: a condition on what was read before, or a note of
+it. `bol`: at the start of a line only. `bow`: not behind a letter, digit, `_` or `.`. White space that may be
+missing is left out."""
 _WIDTH = 110
 # How tightly an expression binds.
 _ALT, _ROW, _ATOM = range(3)

@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import parsy
+import parsy  # type: ignore[import-untyped, unused-ignore]
 
+from toolgrammar.readings.parsing import steps
 from toolgrammar.readings.raw import Unwritable
 from toolgrammar.readings.style import Style
 from toolgrammar.schema import NO_SCHEMA, Plan, plan_of
@@ -26,7 +27,9 @@ _KEY = re.compile(r"[^\s<>/\"'\]\[]+")
 def write_elements(style: Style, prefix: str, arguments: Mapping[str, Any], root: Any) -> str:
     """``arguments`` as elements. Raises ``Unwritable``."""
     schema = root if isinstance(root, Mapping) else {}
-    return "".join(_element(style, prefix, key, value, _child(schema, key), schema) for key, value in arguments.items())
+    return "".join(
+        _element(style, prefix, key, value, _child(schema, key), schema) for key, value in arguments.items()
+    )
 
 
 def _element(style: Style, prefix: str, key: str, value: Any, schema: Any, root: Any) -> str:
@@ -36,16 +39,18 @@ def _element(style: Style, prefix: str, key: str, value: Any, schema: Any, root:
 
 
 def _body(style: Style, prefix: str, key: str, value: Any, schema: Any, root: Any) -> str:
-    plain = isinstance(schema, Mapping) and "$ref" not in schema and not {"anyOf", "oneOf", "allOf"} & schema.keys()
+    plain = (
+        isinstance(schema, Mapping) and "$ref" not in schema and not {"anyOf", "oneOf", "allOf"} & schema.keys()
+    )
     kind = schema.get("type") if plain else None
     if value and isinstance(value, list) and (kind == "array" or schema is None):
         items = (schema or {}).get("items")
         return "".join(_element(style, prefix, "item", each, items, root) for each in value)
-    if (
-        value and isinstance(value, Mapping) and (kind == "object" or (schema is None and next(iter(value)) != "item"))
-        and all(map(_KEY.fullmatch, value))
-    ):  # fmt: skip
-        return "".join(_element(style, prefix, name, each, _child(schema, name), root) for name, each in value.items())
+    children = kind == "object" or (schema is None and isinstance(value, Mapping) and "item" not in value)
+    if value and children and isinstance(value, Mapping) and all(map(_KEY.fullmatch, value)):
+        return "".join(
+            _element(style, prefix, name, each, _child(schema, name), root) for name, each in value.items()
+        )
     text = value if isinstance(value, str) else style.json(value)
     plan = _plan(schema, root)
     ends = f"{prefix}</{key}>" if plan.only_string else prefix
@@ -67,7 +72,7 @@ def _plan(schema: Any, root: Any) -> Plan:
     return plan_of(schema, root) if isinstance(schema, Mapping) else NO_SCHEMA
 
 
-# ---- reading ------------------------------------------------------------------------------------------------------
+# ---- reading -----------------------------------------------------------------------------------------------
 
 
 def read_elements(prefix: str, root: Any) -> parsy.Parser:
@@ -77,7 +82,7 @@ def read_elements(prefix: str, root: Any) -> parsy.Parser:
     opener = white >> parsy.string(prefix) >> parsy.regex(r"[ \t]*<") >> parsy.regex(_KEY) << parsy.string(">")
 
     def element(parent: Any, array: bool) -> parsy.Parser:
-        @parsy.generate("an element")
+        @steps("an element")
         def read() -> Any:
             key = yield opener
             found = parent.get("items") if array and isinstance(parent, Mapping) else _child(parent, key)
@@ -97,7 +102,9 @@ def read_elements(prefix: str, root: Any) -> parsy.Parser:
         listed = (element(schema, True).at_least(1) << white).map(lambda found: [value for _, value in found])
         record = element(schema, False).at_least(1).map(dict) << white
         if kind == "array" or schema is None:
-            items = parsy.peek(opener.bind(lambda key: parsy.success(key) if key == "item" else parsy.fail("an item")))
+            items = parsy.peek(
+                opener.bind(lambda key: parsy.success(key) if key == "item" else parsy.fail("an item"))
+            )
             record = (listed if kind == "array" else items >> listed) | record
         return record | text.map(lambda found: json.loads(plan.encode(found)))
 

@@ -89,7 +89,7 @@ class Chains:
 
 
 class FirstSets:
-    """FIRST sets of one grammar, each worked out once. Not for grammars with left recursion: they do not compile."""
+    """FIRST sets of one grammar, each worked out once. Grammars with left recursion do not compile."""
 
     def __init__(self, grammar: c.Grammar) -> None:
         self._rules = grammar.rules

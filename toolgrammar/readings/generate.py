@@ -6,13 +6,14 @@
 
 What a turn means is known before it is written: parts are drawn, then rendered in a drawn style (spellings,
 white space, ways on that templates do not take but models do), and ``expected`` is the fold of the parts. No
-parser has a say. Texts are full of near-markers: markers cut short, with a letter changed, in other case; values are
-of every JSON type, and their strings hold whole markers wherever the format lets them be data. What a format
+parser has a say. Texts are full of near-markers: markers cut short, with a letter changed, in other case; values
+are of every JSON type, and their strings hold whole markers wherever the format lets them be data. What a format
 cannot say is drawn tamer, and in the end left out.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,8 @@ from toolgrammar.schema import ToolTable
 TOOLS: Sequence[Mapping[str, Any]] = (
     {"name": "lathe", "parameters": {"type": "object", "properties": {
         "code": {"type": "string"}, "rpm": {"type": "integer"}, "ratio": {"type": "number"},
-        "on": {"type": "boolean"}, "stop": {"type": "null"}, "opts": {"type": "object"}, "items": {"type": "array"},
+        "on": {"type": "boolean"}, "stop": {"type": "null"}, "opts": {"type": "object"},
+        "items": {"type": "array"},
         "note": {"type": ["string", "null"]}, "mode": {"enum": ["fast", "1", "null"]},
         "size": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "any": {},
     }}},
@@ -58,13 +60,17 @@ class Generated:
 def turns(
     draw: st.DrawFn, grammar: c.Grammar, tools: Sequence[Mapping[str, Any]] | None = None, *, styled: bool = True
 ) -> Generated:
-    """Turns of ``grammar`` that call ``tools`` (default: ``TOOLS``). ``styled``: also in ways no template writes."""
+    """Turns of ``grammar`` that call ``tools`` (by default ``TOOLS``). ``styled``: also as no template writes."""
     tools = TOOLS if tools is None else tools
     table = ToolTable.of(tools)
     start = draw(st.sampled_from([name for name in grammar.starts if name != "section"]))
     parts = draw(_parts(grammar, table, start))
     style = Drawn(random.Random(draw(st.integers(0, 2**32)))) if styled else Style()
-    for tamed in (parts, _tame(grammar, parts), _tame(grammar, [part for part in parts if isinstance(part, Called)])):
+    for tamed in (
+        parts,
+        _tame(grammar, parts),
+        _tame(grammar, [part for part in parts if isinstance(part, Called)]),
+    ):
         try:
             text, said = write(grammar, tamed, table, start=start, style=style)
         except RenderError:
@@ -74,7 +80,7 @@ def turns(
     raise AssertionError
 
 
-# ---- parts --------------------------------------------------------------------------------------------------------
+# ---- parts -------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -91,7 +97,7 @@ def _parts(draw: st.DrawFn, grammar: c.Grammar, table: ToolTable, start: str) ->
             parts.append(Said("content", draw(text)))
         parts += [draw(_call(grammar, table)) for _ in range(draw(st.sampled_from(calls)))]
     kept = parts[:1]
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in itertools.pairwise(parts):
         if isinstance(part, Called) or isinstance(before, Called) or before.sink != part.sink:
             kept.append(part)
     return kept
@@ -102,18 +108,32 @@ def near_markers(grammar: c.Grammar) -> list[str]:
     found: set[str] = set()
     for marker in literals(grammar):
         half = len(marker) // 2
-        found |= {marker[:-1], marker[1:], marker[:half], marker.upper(), marker.replace("_", " ").replace("▁", "_")}
+        found |= {
+            marker[:-1],
+            marker[1:],
+            marker[:half],
+            marker.upper(),
+            marker.replace("_", " ").replace("▁", "_"),
+        }
         found |= {marker[:half] + "x" + marker[half + 1 :], marker[:half] + " " + marker[half:], marker[0]}
     return sorted(found - set(literals(grammar)) - {""})
 
 
-_HARD = ["<", "</", ">", "{", "}", "[", "]", '"', "'", "\\", "\n", "\n\n", " ", "\t", "é", "🦀", "｜", "|", "`", "\\n", "&lt;", "</think", "a", "Two words.", ": ", "=", "\u2028"]  # fmt: skip
+_HARD = [
+    "<", "</", ">", "{", "}", "[", "]", '"', "'", "\\", "\n", "\n\n", " ", "\t", "é", "🦀", "｜", "|", "`",
+    "\\n", "&lt;", "</think", "a", "Two words.", ": ", "=", "\u2028",
+]  # fmt: skip
 
 
 def texts(grammar: c.Grammar) -> st.SearchStrategy[str]:
     """Prose, scraps and near-markers, never a whole marker of two characters or more."""
     piece = st.one_of(st.text(max_size=4), st.sampled_from(_HARD), st.sampled_from(near_markers(grammar) or ["x"]))
-    return st.lists(piece, min_size=1, max_size=6).map("".join).map(lambda text: _clean(grammar, text)).filter(str.strip)
+    return (
+        st.lists(piece, min_size=1, max_size=6)
+        .map("".join)
+        .map(lambda text: _clean(grammar, text))
+        .filter(str.strip)
+    )
 
 
 def _strings(grammar: c.Grammar) -> st.SearchStrategy[str]:
@@ -131,7 +151,9 @@ def values(grammar: c.Grammar, kind: str = "") -> st.SearchStrategy[Any]:
     number = integer | st.floats(allow_nan=False, allow_infinity=False)
     scalar = string | number | st.booleans() | st.none()
     nested = st.recursive(
-        scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(string, inner, max_size=3), max_leaves=6
+        scalar,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(string, inner, max_size=3),
+        max_leaves=6,
     )
     return {
         "string": string, "integer": integer, "number": number, "boolean": st.booleans(), "null": st.none(),
@@ -152,19 +174,25 @@ def _call(draw: st.DrawFn, grammar: c.Grammar, table: ToolTable) -> Called:
 def _argument(grammar: c.Grammar, schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
-    kinds = [schema] if "anyOf" not in schema else schema["anyOf"]
-    types = [kind for one in kinds for kind in ([one["type"]] if isinstance(one.get("type"), str) else one.get("type", [""]))]
+    kinds = schema.get("anyOf", [schema])
+    types = [kind for one in kinds for kind in _types(one)]
     return st.one_of([values(grammar, kind) for kind in types])
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type", "")
+    return [kind] if isinstance(kind, str) else list(kind)
 
 
 def _carries_ids(grammar: c.Grammar) -> bool:
     return any(
-        (isinstance(node, c.Envelope) and bool(node.ids) and not node.tool_key) or (isinstance(node, c.Field) and node.register == "id")
+        (isinstance(node, c.Envelope) and bool(node.ids) and not node.tool_key)
+        or (isinstance(node, c.Field) and node.register == "id")
         for node in nodes_of(grammar)
     )
 
 
-# ---- taming -------------------------------------------------------------------------------------------------------
+# ---- taming ------------------------------------------------------------------------------------------------
 
 
 def _clean(grammar: c.Grammar, text: str) -> str:
@@ -180,7 +208,9 @@ def _tame(grammar: c.Grammar, parts: Sequence[Part]) -> list[Part]:
     tamed: list[Part] = []
     for part in parts:
         if isinstance(part, Said):
-            tamed.append(Said(part.sink, "A" + _clean(grammar, "_" + part.text.strip() + "Z")[1:].replace("\n", " ")))
+            tamed.append(
+                Said(part.sink, "A" + _clean(grammar, "_" + part.text.strip() + "Z")[1:].replace("\n", " "))
+            )
         else:
             arguments = {key: _tame_value(grammar, value) for key, value in part.arguments.items()}
             tamed.append(Called(part.name, arguments))
@@ -197,7 +227,7 @@ def _tame_value(grammar: c.Grammar, value: Any) -> Any:
     return value
 
 
-# ---- style --------------------------------------------------------------------------------------------------------
+# ---- style -------------------------------------------------------------------------------------------------
 
 
 class Drawn(Style):
@@ -225,7 +255,9 @@ class Drawn(Style):
 
     def json(self, value: Any) -> str:
         separators = (",", ":") if self._tight else None
-        return json.dumps(value, ensure_ascii=self._ascii, allow_nan=False, indent=self._indent, separators=separators)
+        return json.dumps(
+            value, ensure_ascii=self._ascii, allow_nan=False, indent=self._indent, separators=separators
+        )
 
     def envelope(self, node: c.Envelope, name: str, arguments: Mapping[str, Any], id: str | None) -> str:
         if node.tool_key or self.chance.random() < 0.3:
@@ -235,7 +267,11 @@ class Drawn(Style):
             given = json.dumps(arguments)
         members: dict[str, Any] = {self.chance.choice(node.names): name, self.chance.choice(node.arguments): given}
         if not arguments and node.decide == "begun" and self.chance.random() < 0.5:
-            members = {node.names[0]: name} if self.chance.random() < 0.5 else {node.names[0]: name, node.arguments[0]: None}
+            members = (
+                {node.names[0]: name}
+                if self.chance.random() < 0.5
+                else {node.names[0]: name, node.arguments[0]: None}
+            )
         if id is not None and node.ids:
             members[self.chance.choice(node.ids)] = id
         if node.type_value and self.chance.random() < 0.5:

@@ -18,8 +18,8 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser as sre_parser  # type: ignore[attr-defined]
+from re import _constants as sre  # type: ignore[attr-defined, unused-ignore]
+from re import _parser as sre_parser  # type: ignore[attr-defined, unused-ignore]
 from typing import Any
 
 import msgspec
@@ -88,13 +88,14 @@ class Slot(msgspec.Struct, frozen=True, eq=False):
         tails = [sample(pattern, values, full) for pattern in patterns for full in (True, False)]
         named = [tail for tail in tails if self.name and self.name in tail]
         words = (*WORDS[self.purpose], *WORDS[""], "")
+        parts: tuple[tuple[str, ...], ...]
         if self.node.holds:
             parts = (*self.heads, ""), (self.node.holds[0], ""), words, (*named, "", *tails)
         else:
             yield from named
             if self.name is not None and any(arm.when for choice, _ in self.chosen for arm in choice.arms):
                 yield self.name
-            parts = (*self.heads, ""), ("",), tuple(reversed(words[:-1])) + ("",), ("", *tails)
+            parts = (*self.heads, ""), ("",), (*reversed(words[:-1]), ""), ("", *tails)
         for head, held, word, tail in itertools.product(*parts):
             yield head + held + word + (" " if tail and word else "") + tail
 

@@ -62,9 +62,10 @@ def index(formats: Mapping[str, Grammar], cases: Mapping[str, Sequence[Case]]) -
         )
     return (
         "# Formats\n\n"
-        f"{len(formats)} formats, a page each: who writes it, markers, rules as EBNF and as a picture, an example,\n"
-        "cases, what other parsers do. Made of the [grammars](../../grammars) and the [cases](../../fixtures/cases)\n"
-        "by `make pages`; `↵` is a line feed. A format of your own: [add-a-format.md](../add-a-format.md).\n\n"
+        f"{len(formats)} formats, a page each: who writes it, markers, rules as EBNF and as a picture, an\n"
+        "example, cases, what other parsers do. Made of the [grammars](../../grammars) and the\n"
+        "[cases](../../fixtures/cases) by `make pages`; `↵` is a line feed. A format of your own:\n"
+        "[add-a-format.md](../add-a-format.md).\n\n"
     ) + table(["format", "what it is", "a call", "reasoning", "cases that hold"], rows)
 
 
@@ -81,7 +82,8 @@ def _head(grammar: Grammar) -> str:
     written = "".join(f"{prose(note)}\n\n" for note in _notes(grammar, "Written by", "For "))
     return (
         f"# {grammar.name}: {prose(grammar.title)}\n\n"
-        f"Made of [{grammar.name}.tg](../../grammars/{grammar.name}.tg) by `make pages`. [All formats](README.md)\n\n"
+        f"Made of [{grammar.name}.tg](../../grammars/{grammar.name}.tg) by `make pages`."
+        " [All formats](README.md)\n\n"
     ) + f"{written}{table(['', ''], rows)}"
 
 
@@ -129,7 +131,7 @@ def _example(grammar: Grammar) -> str:
     tools = " and ".join(code(str(tool["name"])) for tool in example.TOOLS)
     return (
         f"## Example\n\nA turn that starts in {made.start}, written by the renderer; {tools} are offered.\n\n"
-        f"{block(made.text)}\nRead as, character by character:\n\n"
+        f"{block(made.text)}\nRead as follows; the rules are those of the grammar file, before they are put together:\n\n"
         f"{table(['start', 'end', 'text', 'kind', 'rule'], rows)}\n"
         f"The events, neighbours joined, with their spans:\n\n{block(chr(10).join(made.events))}"
     )
@@ -146,8 +148,8 @@ def _cases(cases: Sequence[Case], results: Sequence[CaseResult]) -> str:
     links = " and ".join(f"[{name}](../../fixtures/cases/{name})" for name in files)
     lines = "".join(_case(case, result) for case, result in zip(cases, results, strict=True))
     return (
-        f"## Cases\n\n{_held(results)} of {len(cases)} in {links} hold. Each is fed whole, one code point at a time, in\n"
-        f"pieces of its own and over random cuts.\n\n{lines}"
+        f"## Cases\n\n{_held(results)} of {len(cases)} in {links} hold.\n"
+        f"Each is fed whole, one code point at a time, in pieces of its own and over random cuts.\n\n{lines}"
     )
 
 

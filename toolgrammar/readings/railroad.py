@@ -2,9 +2,9 @@
 
     >>> svg = railroad(figures(registry.load("hermes")), "hermes")
 
-One diagram per rule, read left to right. Rounded boxes are literals, rectangles rules, plain words text and values,
-slanted boxes conditions; a dashed frame must follow and is not taken, a plain frame is the extent of a call. A
-diagram too wide goes on in a line below. The same figures give the same bytes.
+One diagram per rule, read left to right. Rounded boxes are literals, rectangles rules, words text and values,
+slanted boxes conditions; a dashed frame must follow and is not taken, a plain one is the extent of a call.
+A diagram too wide goes on in a line below. The same figures give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,7 @@ from html import escape
 from itertools import pairwise
 
 from toolgrammar.language.writer import literal
-from toolgrammar.readings.figures import (
-    AHEAD,
-    Figure,
-    Figures,
-    Frame,
-    Leaf,
-    Loop,
-    Row,
-    Ways,
-    shown_spellings,
-)
+from toolgrammar.readings.figures import AHEAD, Figure, Figures, Frame, Leaf, Loop, Row, Ways, shown_spellings
 
 #: Pixels: a character, the radius of a bend, space between things, half a box, the widest diagram.
 _CHAR, _BEND, _GAP, _HALF, _WIDEST = 7.25, 8, 10, 12, 880
@@ -48,10 +38,8 @@ text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 .start { fill: var(--dim, #6e7781); font-size: 11px; font-weight: normal }
 path { fill: none; stroke: var(--line, #57606a); stroke-width: 1.4 }
 rect, polygon { stroke: var(--line, #57606a); stroke-width: 1 }
-.literal { fill: var(--lit, #ddf4ff) }
-.rule { fill: var(--rule, #fff8c5) }
-.word { fill: none; stroke: none }
-.guard { fill: var(--cond, #f6f8fa) }
+.literal { fill: var(--lit, #ddf4ff) } .rule { fill: var(--rule, #fff8c5) }
+.word { fill: none; stroke: none } .guard { fill: var(--cond, #f6f8fa) }
 .frame { fill: none; stroke: var(--dim, #6e7781) }
 .ahead { stroke-dasharray: 4 3 }
 .end { fill: var(--line, #57606a); stroke: none }

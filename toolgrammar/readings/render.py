@@ -4,7 +4,7 @@
     'Now.\\n<tool_call>\\n{"name": "weld", "arguments": {"n": 2}}\\n</tool_call>'
 
 The renderer looks for a way through the grammar on which the wanted parts come up in order, and writes what
-stands on it. Where the grammar leaves a choice it takes the cheapest way, by the costs of ``walk``:
+stands on it. Where the grammar leaves a choice it takes the cheapest way, by the costs of ``book``:
 
 * the first spelling, and the first arm, or the last one if that may be empty; arms that begin with ``&(...)``
   say that something is missing and are the last resort;
@@ -30,10 +30,11 @@ from typing import Any
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import ToolgrammarError
+from toolgrammar.readings.book import Book
 from toolgrammar.readings.paper import Paper, put_together
 from toolgrammar.readings.style import Canonical, Style
 from toolgrammar.readings.turns import Called, Part, Said, parts_of
-from toolgrammar.readings.walk import Book, Walker
+from toolgrammar.readings.walk import Walker
 from toolgrammar.schema import ToolTable
 
 #: Places tried before the search is given up.
@@ -90,9 +91,11 @@ def write(
     start: str = "content",
     style: Style = Canonical,
 ) -> tuple[str, list[Part]]:
-    """The text, ids and all, and the parts as they stand in it: which of them are blocks. Raises ``RenderError``."""
+    """The text, ids and all, and the parts as they stand in it, blocks told apart. Raises ``RenderError``."""
     if start not in grammar.starts:
-        raise RenderError(f"{grammar.name}: generation cannot start in {start!r}; it can in {', '.join(grammar.starts)}")
+        raise RenderError(
+            f"{grammar.name}: generation cannot start in {start!r}; it can in {', '.join(grammar.starts)}"
+        )
     table = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
     walker = Walker(_book(grammar), parts, table, style)
     found = _search(walker, start)
@@ -100,7 +103,8 @@ def write(
         raise RenderError(f"{grammar.name}: {walker.trouble()}")
     text = put_together(found)
     said = [
-        replace(part, block=place in found.blocks) if isinstance(part, Said) else part for place, part in enumerate(parts)
+        replace(part, block=place in found.blocks) if isinstance(part, Said) else part
+        for place, part in enumerate(parts)
     ]
     return (_without_anchor(grammar, text) if start == "content" else text), said
 
@@ -120,7 +124,7 @@ def _search(walker: Walker, start: str) -> Paper | None:
     """Cheapest first, no place twice."""
     order = itertools.count()
     waiting = [(0, next(order), walker.begin(start))]
-    seen = set()
+    seen: set[Any] = set()
     while waiting and len(seen) < _LIMIT:
         _, _, paper = heapq.heappop(waiting)
         key = paper.key()

@@ -1,6 +1,7 @@
 """How a turn is written where the format leaves a choice. ``Canonical`` writes as a template would.
 
-A style decides spellings, framing white space, which way on is the cheapest, and how values are spelled. It never decides what is said: every style of one turn reads back the same.
+A style decides spellings, framing white space, which way on is the cheapest, and how values are spelled. It never
+decides what is said: every style of one turn reads back the same.
 """
 
 from __future__ import annotations

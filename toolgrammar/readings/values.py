@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import json
 import keyword as python_keywords
 import re
 import tokenize
 from typing import Any
 
-import parsy
+import parsy  # type: ignore[import-untyped, unused-ignore]
 
 from toolgrammar import combinators as c
+from toolgrammar.readings.parsing import primitive, steps
 from toolgrammar.readings.turns import Called
 from toolgrammar.schema import Plan
 
@@ -32,7 +34,7 @@ def typed(plan: Plan, kind: str | None, text: str) -> Any:
     return json.loads(plan.encode(text))
 
 
-@parsy.Parser
+@primitive
 def _json(text: str, index: int) -> Any:
     try:
         value, end = _DECODER.raw_decode(text, index)
@@ -66,15 +68,28 @@ def envelope(node: c.Envelope, offered: frozenset[str]) -> parsy.Parser:
             return parsy.fail("an object")
         if node.tool_key:
             (name, given), *more = [*value.items(), ("", None)]
-            return parsy.fail("one member") if len(more) != 1 else _object(given).map(lambda found: Called(name, found))
-        known = {*node.names, *node.arguments, *node.ids, *node.wrappers, *node.allowed, "type" if node.type_value else ""}
+            return (
+                parsy.fail("one member")
+                if len(more) != 1
+                else _object(given).map(lambda found: Called(name, found))
+            )
+        known = {
+            *node.names,
+            *node.arguments,
+            *node.ids,
+            *node.wrappers,
+            *node.allowed,
+            "type" if node.type_value else "",
+        }
         if node.other == "reject" and not value.keys() <= known:
             return parsy.fail("no other members")
         if node.type_value and value.get("type", node.type_value) != node.type_value:
             return parsy.fail(f"type {node.type_value!r}")
-        inner = next((value[key] for key in node.wrappers if isinstance(value.get(key), dict)), {})
+        inner: dict[str, Any] = next((value[key] for key in node.wrappers if isinstance(value.get(key), dict)), {})
         merged = {**inner, **value}
-        name = next((merged[key] for key in (*node.names, *node.wrappers) if isinstance(merged.get(key), str)), None)
+        name = next(
+            (merged[key] for key in (*node.names, *node.wrappers) if isinstance(merged.get(key), str)), None
+        )
         if name is None:
             return parsy.fail("a name")
         given = next((key for key in merged if key in node.arguments), None)
@@ -90,13 +105,13 @@ def envelope(node: c.Envelope, offered: frozenset[str]) -> parsy.Parser:
     return _json.bind(call)
 
 
-# ---- Python -------------------------------------------------------------------------------------------------------
+# ---- Python ----------------------------------------------------------------------------------------------
 
 
 def keywords() -> parsy.Parser:
     """Keyword arguments up to and with ``)``: the shortest text that Python itself takes for a call."""
 
-    @parsy.Parser
+    @primitive
     def run(text: str, index: int) -> Any:
         end = index
         while (end := text.find(")", end)) >= 0:
@@ -128,8 +143,13 @@ def _no_keywords(text: str) -> str:
     except tokenize.TokenError as problem:
         raise ValueError("not Python") from problem
     masked = [
-        (token.type, _MASK + token.string if python_keywords.iskeyword(token.string) and after.string == "=" else token.string)
-        for token, after in zip(tokens, tokens[1:], strict=False)
+        (
+            token.type,
+            _MASK + token.string
+            if python_keywords.iskeyword(token.string) and after.string == "="
+            else token.string,
+        )
+        for token, after in itertools.pairwise(tokens)
     ]
     return tokenize.untokenize(masked)[2:].lstrip(" (")
 
@@ -156,7 +176,7 @@ def _key(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-# ---- the quoted notation ------------------------------------------------------------------------------------------
+# ---- the quoted notation ---------------------------------------------------------------------------------
 
 
 def quoted(quote: str) -> parsy.Parser:
@@ -173,7 +193,7 @@ def quoted(quote: str) -> parsy.Parser:
         except ValueError:
             return text
 
-    @parsy.generate("a value")
+    @steps("a value")
     def value() -> Any:
         return (yield string | record | array | bare.map(word))
 

@@ -117,7 +117,9 @@ class _Builder:
                 shape for shape in region.open or ()
                 if shape.parts and self.only_first(region, shape) and (first or not shape.start)
             ]  # fmt: skip
-            if plain:
+            if plain and region.sink == "calls":
+                arms.append(c.seq(c.ws, self.call(region, plain), c.Ref("begin")))
+            elif plain:
                 arms.append(c.seq(c.ws, self.opener(region, plain), c.Ref(_rule(region))))
                 strays += [
                     c.Lit(begins(node)) for node in closers(region.close, framed=True) if not self.control(node)
