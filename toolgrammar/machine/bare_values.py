@@ -14,12 +14,13 @@ spelling (``0042``, ``null``), and a text that the notation does not type may fi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from toolgrammar.machine.held_scanner import SPACE
-from toolgrammar.machine.json_writer import escape_json
+from toolgrammar.machine.held_scanner import SPACE, Quiet
+from toolgrammar.machine.json_writer import UNSAFE, escape_json
+from toolgrammar.machine.safe_text import partial_pattern
 from toolgrammar.schema_types import branches_of, plan_of, resolve
 from toolgrammar.typing_rules import NO_SCHEMA, NULL, STRING, Plan
 
@@ -30,6 +31,11 @@ _REFERRING: Final = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _TELLING: Final = _REFERRING | {"enum", "const", "nullable"}
 #: How many references and alternatives are followed for one child.
 _MAX_STEPS: Final = 64
+
+# What a match of the marker patterns found, by its last group; no group is a marker that may be cut.
+STRUCTURE: Final = 1
+QUOTE: Final = 2
+END: Final = 3
 
 
 @lru_cache(maxsize=64)
@@ -122,3 +128,67 @@ class BareTypes:
                 for keyword in ("allOf", "anyOf", "oneOf"):
                     waiting.extend(branches_of(node, keyword))
         return found
+
+
+class Notation:
+    """The compiled patterns of one notation: where text ends that stands outside delimiters. Immutable."""
+
+    __slots__ = (
+        "_made_of",
+        "bare",
+        "bare_in_parentheses",
+        "cut_quote",
+        "delimiter",
+        "firsts",
+        "key",
+        "marker",
+        "member",
+        "name",
+        "name_in_parentheses",
+        "quiet",
+        "quote",
+        "special",
+    )
+
+    def __init__(self, quote: str, ends: tuple[str, ...], breaks: tuple[str, ...]) -> None:
+        self._made_of: tuple[str, tuple[str, ...], tuple[str, ...]] = (quote, ends, breaks)
+        groups = "|".join(f"({_alternatives(markers)})" for markers in ((quote,), ends, breaks))
+        cut = "|".join(partial_pattern(marker) for marker in (quote, *ends, *breaks) if len(marker) > 1)
+        markers = f"{groups}|(?:{cut or '(?!)'})\\Z"
+        #: ``()`` keeps the numbers of the groups where no structure is looked for.
+        self.marker: Callable[..., Any] = re.compile("((?!))|" + markers).match
+        self.name: Callable[..., Any] = re.compile(r"([:,{}\[\]])|" + markers).search
+        self.name_in_parentheses: Callable[..., Any] = re.compile(r"([:=,{}\[\])])|" + markers).search
+        self.bare: Callable[..., Any] = re.compile(r"([,{}\[\]])|" + markers).search
+        self.bare_in_parentheses: Callable[..., Any] = re.compile(r"([,{}\[\])])|" + markers).search
+        self.delimiter: str = quote
+        quote_cut = f"{partial_pattern(quote)}\\Z" if len(quote) > 1 else "(?!)"
+        self.quote: Callable[..., Any] = re.compile(f"({re.escape(quote)})|{quote_cut}").search
+        self.cut_quote: Callable[..., Any] = re.compile(quote_cut).search
+        self.special: Callable[..., Any] = re.compile(f"[{re.escape(quote[0])}{UNSAFE}]").search
+        #: The first characters of the markers.
+        self.firsts: str = "".join(sorted({marker[0] for marker in (quote, *ends, *breaks)}))
+        #: The common key with its colon, and the same behind a comma. No marker may begin in it.
+        word = r"([^\W\d]\w*+)[ \t\r\n]*+:" if re.search(r"[\w\s]", self.firsts) is None else "((?!))"
+        self.key: Callable[..., Any] = re.compile(word).match
+        self.member: Callable[..., Any] = re.compile(r",[ \t\r\n]*+" + word).match
+        stops = re.escape("".join(sorted({*self.firsts, *",{}[])"})))
+        in_name = re.compile(f"[{stops}:=]").search
+        in_text = re.compile(f"[{stops}]").search
+        begin = re.compile(rf"[{stops}:=\s]").search
+        #: By state of ``quoted_object``: what is no part of a bare text, nor begins one.
+        self.quiet: tuple[Quiet, ...] = (
+            None, None, begin, in_name, self.special, None, begin, begin, in_text, None, None,
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (notation_of, self._made_of)
+
+
+def _alternatives(markers: Sequence[str]) -> str:
+    return "|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True)) or "(?!)"
+
+
+@lru_cache(maxsize=64)
+def notation_of(quote: str, ends: tuple[str, ...], breaks: tuple[str, ...]) -> Notation:
+    return Notation(quote, ends, breaks)

@@ -159,7 +159,8 @@ class Finisher(Firsts):
         state.texts = tuple(arm.text for arm in arms)
         state.rests = Rests(state.texts)
         if arms:
-            state.full = later(lambda: full_matcher(arms), state, "full")
+            state.full = later(lambda: full_matcher(arms, False), state, "full")
+            state.full_eof = later(lambda: full_matcher(arms, True), state, "full_eof")
             state.partial = later(lambda: partial_matcher(arms), state, "partial")
 
     def finish_value(self, state: State) -> None:
@@ -196,14 +197,14 @@ class Finisher(Firsts):
 
     def breakers(self, have: list[Arm], state: State) -> list[Arm]:
         """Control tokens that cannot stand in a field: one shows that it was none."""
-        allowed = {arm.text for arm in have}
+        allowed = {arm.text for arm in have} | set(state.node.holds)
         arms = []
+        for text in state.node.holds:
+            arm = Arm(text, state, state.rule)
+            arm.skip = True
+            arms.append(arm)
         for text in self.controls:
-            if text in state.node.holds:
-                arm = Arm(text, state, state.rule)
-                arm.skip = True
-                arms.append(arm)
-            elif text not in allowed and not any(other.startswith(text) for other in allowed):
+            if text not in allowed and not any(other.startswith(text) for other in allowed):
                 arm = Arm(text, self.lost, state.rule)
                 arm.breaks = True
                 arms.append(arm)

@@ -100,12 +100,13 @@ class HeldScanner(Scanner):
             self.in_string = state == BODY and cur == end
             return cur
         self.in_string = False
-        if self._key_at >= 0 and self._key_too_long(cur):
-            return self._flaw(cur)
         if state == BODY and cur == end:
             self.quiet = self.string_stop
-        self._ahead = cur - self._mark
-        return self._mark
+        mark = self._mark
+        ahead = self._ahead = cur - mark
+        if ahead > KEY_LIMIT and self._key_at >= 0 and self._key_too_long(cur):
+            return self._flaw(cur)
+        return mark
 
     def _steps(self) -> tuple[Step, ...]:
         """The step of each state, ``stopped`` last."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toolgrammar.machine import program as p
 from toolgrammar.machine.program import Program, State
-from toolgrammar.machine.reading import TAIL_LIMIT
+from toolgrammar.machine.reading import NOWHERE, TAIL_LIMIT
 from toolgrammar.machine.speculation import DRAFT, HELD_LIMIT
 from toolgrammar.machine.steps import Steps
 
@@ -54,7 +54,7 @@ class Loop(Steps):
             self.pause = False
             self.pump(self.buf, False)
         elif self.base - self.spec[0].start > HELD_LIMIT:
-            self.ws_end = -1
+            self.ws_end = NOWHERE
             self.take_back(self.spec[0], self.base, "W211")
             self.moved = False
 

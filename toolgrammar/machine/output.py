@@ -82,6 +82,10 @@ class Output:
         """Emit ``text`` as it is."""
         sink = state.sink
         end = at + len(text)
+        if at < 0:  # what the prompt left undecided is none of the output
+            text, at = text[-at:], 0
+            if not text:
+                return
         if self.trace is not None:
             self.log_span(at, end, state.rule, "release" if self.releasing else "emit")
         if sink == p.DROP:
@@ -103,7 +107,7 @@ class Output:
     def note(self, code: str, start: int, end: int, detail: str = "") -> None:
         """Add a diagnostic."""
         message = CODES[code] + (f": {detail}" if detail else "")
-        self.sink.append(Diagnostic(code, message, start, end))
+        self.sink.append(Diagnostic(code, message, max(start, 0), max(end, 0)))
 
     def remark(self, code: str, start: int, end: int) -> None:
         """Add a diagnostic about the open call: told just before its end, wherever the input was cut."""
@@ -130,7 +134,8 @@ class Output:
         call.name = call.name or regs.get("name", "")
         call.id = regs.get("id", "") or call.id or self.new_id()
         self.next_index = call.index + 1
-        self.sink.append(CallStart(call.index, call.id, call.name, call.start, call.start))
+        start = max(call.start, 0)
+        self.sink.append(CallStart(call.index, call.id, call.name, start, start))
         if self.spec and self.spec[-1].kind != DRAFT:
             until = self.innermost().until
             if until == "announced" or (until == "offered" and call.name in (self.tools.offered or ())):
@@ -153,7 +158,7 @@ class Output:
         if call is None or not call.announced:
             call = self.announce(start)
         call.passed = True
-        self.sink.append(CallArguments(call.index, text, start, end))
+        self.sink.append(CallArguments(call.index, text, max(start, 0), max(end, 0)))
 
     def begin_member(self, key: str, opened: str, at: int) -> None:
         """The next member of arguments put together here; ``opened`` is the quote of a string value."""
@@ -182,7 +187,9 @@ class Output:
         if not self.tools.known(call.name):
             self.note("E301", call.start, at, repr(call.name))
         self.sink.append(
-            CallEnd(call.index, self.regs.get("id", "") or call.id, status, call.start, max(at, call.start))
+            CallEnd(
+                call.index, self.regs.get("id", "") or call.id, status, max(call.start, 0), max(at, call.start, 0)
+            )
         )
         self.call = None
         self.regs = {}

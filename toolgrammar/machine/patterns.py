@@ -32,8 +32,8 @@ def later(make: Callable[[], Any], state: State | None = None, slot: str = "") -
     return call
 
 
-def full_matcher(arms: Sequence[Arm]) -> Any:
-    """``full(buf, pos, end)`` matches an arm; its index is ``lastindex - 1``."""
+def full_matcher(arms: Sequence[Arm], eof: bool) -> Any:
+    """``full(buf, pos, end)`` matches an arm; its index is ``lastindex - 1``. ``eof``: nothing can follow."""
     full = []
     texts = [arm.text for arm in arms]
     for arm in arms:
@@ -41,7 +41,7 @@ def full_matcher(arms: Sequence[Arm]) -> Any:
             re.escape(other.text) for other in arms if other.text != arm.text and other.text.startswith(arm.text)
         ]
         guard = f"(?!{'|'.join(longer)})" if longer else ""
-        wait = undecided(arm.text, texts)
+        wait = "" if eof else undecided(arm.text, texts)
         full.append(f"{_frame(arm)}{guard}({re.escape(arm.text)}){wait}")
     return re.compile("|".join(full)).match
 

@@ -126,6 +126,7 @@ class State:
         "fallback",
         "frame",
         "full",
+        "full_eof",
         "guard",
         "index",
         "marks",
@@ -167,6 +168,7 @@ class State:
         self.rests = NO_RESTS
         #: ALT: compiled matchers of the arms.
         self.full: Any = None
+        self.full_eof: Any = None
         self.partial: Any = None
         #: TEXT, FIELD, values: the live markers, and a character that every one begins with.
         self.marks: SafeText | None = None

@@ -119,15 +119,19 @@ class PythonArguments(PythonLiterals):
         if stop == end:
             return stop
         key = self._key = buf[self._mark + self._key_at : stop]
-        if buf[stop] != "=" or self._key_too_long(stop):
+        if buf[stop] != "=" or len(key) > KEY_LIMIT:
             self._held.append(f'"{key}"')
             self._state = EQUALS
             return stop
-        self._confirm()
-        self._members = True
-        self._key_at = -1
-        self._release()
+        if not self.confirmed:
+            self._confirm()
+        if self._separated:
+            self._drop_separator()
+            self._out.append(", ")
         self._out.append(f'"{key}": ')
+        self._holding = False
+        self._key_at = -1
+        self._members = True
         self._state = VALUE
         stop += 1
         return self._element(buf, stop, end) if stop < end else stop

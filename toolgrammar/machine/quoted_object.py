@@ -15,11 +15,9 @@ flaw, as is anything else that does not fit: the text stops behind the last soun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
-from toolgrammar.machine.bare_values import BareTypes
+from toolgrammar.machine.bare_values import END, QUOTE, STRUCTURE, BareTypes, Notation, notation_of
 from toolgrammar.machine.held_scanner import (
     BODY,
     KEY_LIMIT,
@@ -30,9 +28,10 @@ from toolgrammar.machine.held_scanner import (
     skip_space,
     stopped,
 )
-from toolgrammar.machine.json_writer import UNSAFE, escape_json
-from toolgrammar.machine.safe_text import SafeText, partial_pattern
+from toolgrammar.machine.json_writer import escape_json
+from toolgrammar.machine.safe_text import SafeText
 
+# The states. ``Notation`` knows them by their order.
 OPENER: Final = 1  # the outermost bracket must follow
 KEY: Final = 2  # a key or the closing bracket
 NAME: Final = 3  # inside a bare key
@@ -49,74 +48,8 @@ ARRAY: Final = 1
 PARENTHESES: Final = 2
 _CLOSERS: Final = ("}", "]", ")")
 
-# What a match of the marker patterns found, by its last group; no group is a marker that may be cut.
-_STRUCTURE: Final = 1
-_QUOTE: Final = 2
-_END: Final = 3
-
-
-class _Notation:
-    """The compiled patterns of one notation. Immutable."""
-
-    __slots__ = (
-        "_made_of",
-        "bare",
-        "bare_in_parentheses",
-        "cut_quote",
-        "delimiter",
-        "firsts",
-        "key",
-        "marker",
-        "member",
-        "name",
-        "name_in_parentheses",
-        "quiet",
-        "quote",
-        "special",
-    )
-
-    def __init__(self, quote: str, ends: tuple[str, ...], breaks: tuple[str, ...]) -> None:
-        self._made_of: tuple[str, tuple[str, ...], tuple[str, ...]] = (quote, ends, breaks)
-        groups = "|".join(f"({_alternatives(markers)})" for markers in ((quote,), ends, breaks))
-        cut = "|".join(partial_pattern(marker) for marker in (quote, *ends, *breaks) if len(marker) > 1)
-        markers = f"{groups}|(?:{cut or '(?!)'})\\Z"
-        #: ``()`` keeps the numbers of the groups where no structure is looked for.
-        self.marker: Callable[..., Any] = re.compile("((?!))|" + markers).match
-        self.name: Callable[..., Any] = re.compile(r"([:,{}\[\]])|" + markers).search
-        self.name_in_parentheses: Callable[..., Any] = re.compile(r"([:=,{}\[\])])|" + markers).search
-        self.bare: Callable[..., Any] = re.compile(r"([,{}\[\]])|" + markers).search
-        self.bare_in_parentheses: Callable[..., Any] = re.compile(r"([,{}\[\])])|" + markers).search
-        self.delimiter: str = quote
-        quote_cut = f"{partial_pattern(quote)}\\Z" if len(quote) > 1 else "(?!)"
-        self.quote: Callable[..., Any] = re.compile(f"({re.escape(quote)})|{quote_cut}").search
-        self.cut_quote: Callable[..., Any] = re.compile(quote_cut).search
-        self.special: Callable[..., Any] = re.compile(f"[{re.escape(quote[0])}{UNSAFE}]").search
-        #: The first characters of the markers.
-        self.firsts: str = "".join(sorted({marker[0] for marker in (quote, *ends, *breaks)}))
-        #: The common key with its colon, and the same behind a comma. No marker may begin in it.
-        word = r"([^\W\d]\w*+)[ \t\r\n]*+:" if re.search(r"[\w\s]", self.firsts) is None else "((?!))"
-        self.key: Callable[..., Any] = re.compile(word).match
-        self.member: Callable[..., Any] = re.compile(r",[ \t\r\n]*+" + word).match
-        stops = re.escape("".join(sorted({*self.firsts, *",{}[])"})))
-        in_name = re.compile(f"[{stops}:=]").search
-        in_text = re.compile(f"[{stops}]").search
-        begin = re.compile(rf"[{stops}:=\s]").search
-        #: By state: what is no part of a bare text, nor begins one.
-        self.quiet: tuple[Quiet, ...] = (
-            None, None, begin, in_name, self.special, None, begin, begin, in_text, None, None,
-        )  # fmt: skip
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_notation, self._made_of)
-
-
-def _alternatives(markers: Sequence[str]) -> str:
-    return "|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True)) or "(?!)"
-
-
-@lru_cache(maxsize=64)
-def _notation(quote: str, ends: tuple[str, ...], breaks: tuple[str, ...]) -> _Notation:
-    return _Notation(quote, ends, breaks)
+#: The longest rest of a buffer in which the steps of members call each other and need no loop.
+_SHORT: Final = 16
 
 
 class QuotedObject(HeldScanner):
@@ -137,7 +70,7 @@ class QuotedObject(HeldScanner):
         breaks: SafeText | None = None,
     ) -> None:
         super().__init__(OPENER)
-        self._n: _Notation = _notation(
+        self._n: Notation = notation_of(
             quote, () if ends is None else ends.markers, () if breaks is None else breaks.markers
         )
         self._types: BareTypes = BareTypes(schema)
@@ -180,19 +113,13 @@ class QuotedObject(HeldScanner):
         """At a marker, or what may become one, outside a string."""
         if marker.lastindex is None:
             return cur
-        if marker.lastindex == _QUOTE and state == KEY:
+        if marker.lastindex == QUOTE and state == KEY:
             self._hold(cur)
             self._key_at = cur - self._mark
             self._start = marker.end() - self._mark
             self._state = QUOTED_KEY
             return marker.end()
-        if marker.lastindex == _QUOTE and state != AFTER:
-            if self._holding:
-                self._release()
-            self._out.append('"')
-            self._state = BODY
-            return marker.end()
-        if marker.lastindex == _END and len(self._kinds) == 1 and state in (KEY, AFTER):
+        if marker.lastindex == END and len(self._kinds) == 1 and state in (KEY, AFTER):
             self.notes.append(("W214", cur, marker.end()))
             self._close(cur)
             return cur
@@ -263,7 +190,7 @@ class QuotedObject(HeldScanner):
         stop: int = match.start()
         if match.lastindex is None:
             return stop
-        if match.lastindex != _STRUCTURE or not self._is_colon(buf[stop]):
+        if match.lastindex != STRUCTURE or not self._is_colon(buf[stop]):
             return self._flaw(stop)
         self._key = buf[self._mark + self._start : stop].rstrip(SPACE)
         return self._key_certain(buf, stop, end)
@@ -312,7 +239,14 @@ class QuotedObject(HeldScanner):
         if char in n.firsts:
             marker = n.marker(buf, cur, end)
             if marker is not None:
-                return self._marker(VALUE, cur, marker)
+                if marker.lastindex != QUOTE:
+                    return self._marker(VALUE, cur, marker)
+                if self._holding:
+                    self._release()
+                self._out.append('"')
+                self._state = BODY
+                cur = marker.end()
+                return self._body(buf, cur, end) if cur < end else cur
         if char == "{" or char == "[":
             return self._open(cur, OBJECT if char == "{" else ARRAY)
         if char in ",}])":
@@ -338,9 +272,9 @@ class QuotedObject(HeldScanner):
         found = match.lastindex
         if found is None:
             return stop
-        if found == _QUOTE:
+        if found == QUOTE:
             return self._flaw(stop)
-        if found == _STRUCTURE and buf[stop] != "," and buf[stop] != _CLOSERS[kind]:
+        if found == STRUCTURE and buf[stop] != "," and buf[stop] != _CLOSERS[kind]:
             return self._flaw(stop)
         value = self._types.json(buf[self._mark + self._start : stop], self._schema)
         if self._held:
@@ -402,7 +336,9 @@ class QuotedObject(HeldScanner):
         self._holding = self._separated = True
         self._mark = cur
         self._held.append(", ")
-        return cur + 1
+        cur += 1
+        # In a short rest few members can nest.
+        return self._key_or_end(buf, cur, end) if cur < end <= cur + _SHORT and self._state == KEY else cur
 
 
 #: The step of each state, by its number.

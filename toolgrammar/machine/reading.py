@@ -14,6 +14,8 @@ from toolgrammar.machine.scanner import Scanner
 from toolgrammar.machine.speculation import ATTEMPT, CALL, DRAFT, Save
 from toolgrammar.schema import ToolTable
 
+#: A raw position that is none; those of the prompt are below 0.
+NOWHERE: Final = -(1 << 60)
 _YES: Final = 1
 _NO: Final = 0
 _UNDECIDED: Final = -1
@@ -54,8 +56,8 @@ class Reading(Output):
         #: Where a tag began that a control token opened and nothing closed yet; -1: no such tag.
         self.tag_start = -1
         #: The last run of skipped white space, raw.
-        self.ws_start = -1
-        self.ws_end = -1
+        self.ws_start = NOWHERE
+        self.ws_end = NOWHERE
         #: Where what could not be placed begins, raw; -1 if there is no such text.
         self.tail_start = -1
         self.tail: list[str] = []
@@ -210,6 +212,8 @@ class Reading(Output):
 
     def flaw(self, pos: int, code: str = "") -> int:
         """The buffer cannot go on at ``pos``. Take an open attempt back, or break the call off."""
+        if self.state.breaks is not None:
+            pos = self.behind_comma(pos)
         at = self.base + pos
         if self.speculative():
             save = self.innermost()
@@ -225,6 +229,11 @@ class Reading(Output):
         self.state = self.state.rest or self.program.lost
         self.phase = 0
         return pos
+
+    def behind_comma(self, pos: int) -> int:
+        """A notation broken off behind a comma: the comma is no text of its own."""
+        after = pos + 1 + run_length(self.buf, pos + 1, pos + 1 + RUN_LIMIT, WHITE)
+        return after if self.buf.startswith(",", pos) and self.at_control(after) else pos
 
     def at_control(self, pos: int) -> bool:
         """Whether a value of a notation is broken off by a control token: what it is part of was not finished."""
@@ -286,7 +295,7 @@ class Reading(Output):
         self.base = at
         self.buf = buf
         self.held_from = 0
-        self.ws_end = -1
+        self.ws_end = NOWHERE
         self.moved = True
 
     def restore(self, save: Save) -> None:

@@ -13,7 +13,7 @@ from toolgrammar.events import CallArguments, Content, Event, Reasoning, joined
 from toolgrammar.machine import program as p
 from toolgrammar.machine.loop import Loop, bind
 from toolgrammar.machine.program import Program
-from toolgrammar.machine.reading import TAIL_LIMIT
+from toolgrammar.machine.reading import NOWHERE, TAIL_LIMIT
 from toolgrammar.machine.scanner import Scanner
 from toolgrammar.machine.speculation import DRAFT
 from toolgrammar.machine.values import COLLECT_PHASE, STRING_PHASE
@@ -183,7 +183,7 @@ class Session(Loop):
             self.sink = self.out
         self.pump(self.buf, True)
         while self.released_at_end():
-            self.ws_end = -1
+            self.ws_end = NOWHERE
             self.take_back(self.innermost(), self.base + len(self.buf))
             self.moved = False
             self.pump(self.buf, True)
@@ -203,7 +203,8 @@ class Session(Loop):
     @property
     def held_characters(self) -> int:
         """How many raw characters are fed but neither given out nor decided."""
-        return len(self.buf) + (self.base - self.spec[0].start if self.spec else 0)
+        held = len(self.buf) + (self.base - self.spec[0].start if self.spec else 0)
+        return min(held, self.base + len(self.buf))  # what the prompt left undecided is not counted
 
     # ---- the loop -----------------------------------------------------------------------------------------
 
@@ -291,23 +292,31 @@ class Session(Loop):
         self.state = self.program.starts.get(name, self.state)
 
     def forget(self) -> None:
-        """Keep the state, forget what was read to get there: the output begins here.
+        """Keep the state, forget what was told on the way: the output begins here, at raw position 0.
 
-        Undecided text of the prompt is the prompt's: what is released later is output only.
+        What the prompt left undecided stays, at positions below 0; nothing of it is ever given out.
         """
-        self.base = self.held_start = self.held_from = self.closer_from = 0
-        self.buf = self.expect = ""
-        self.prev = self.prev[-1:]
+        shift = self.base + len(self.buf)
+        self.base -= shift
+        self.held_start -= shift
+        self.closer_from -= shift
+        self.ws_start -= shift
+        self.ws_end -= shift
+        self.controls = [(start - shift, end - shift) for start, end in self.controls]
+        for save in self.spec:
+            save.start -= shift
+            save.opened -= shift
+            save.behind -= shift
+            save.log = save.behind_log = save.next_index = save.said = 0
+        if self.call is not None:
+            self.call.start -= shift
+            self.call.index = 0
+            self.call.announced = False  # told again, with the first output in it
         self.said = self.next_index = 0
         self.join = self.unfinished = False
-        self.ws_start = self.ws_end = self.tail_start = self.tag_start = -1
-        self.tail, self.held, self.controls, self.out, self.log, self.story = [], [], [], [], [], []
+        self.tail_start = self.tag_start = -1
+        self.tail, self.out, self.log, self.story = [], [], [], []
         self.sink = self.log if self.spec else self.out
-        for save in self.spec:
-            save.start = save.log = save.behind = save.behind_log = save.next_index = save.said = 0
-        if self.call is not None:
-            self.call.start = self.call.index = 0
-            self.call.announced = False  # the prompt's call is told again, with the first output in it
         self.set_path()
 
     def copy(self) -> Session:

@@ -84,7 +84,7 @@ class Steps(Values):
     def choice(self, state: State, buf: str, pos: int, n: int, eof: bool) -> int:
         """One of several ways on, by what stands here; white space in front of a marker goes with it."""
         if state.full is not None:
-            match = state.full(buf, pos, n)
+            match = (state.full_eof if eof else state.full)(buf, pos, n)
             if match is not None:
                 i = match.start(match.lastindex)
                 arm = state.arms[match.lastindex - 1]
@@ -102,6 +102,8 @@ class Steps(Values):
                     self.spec[-1].behind_log = len(self.log)
                 return self.take(arm, state, pos, i)
             undecided = not eof or state.default is None or (state.open and pos < n)
+            if eof and state.op == p.DRAFTED and not buf[pos:n].strip(WHITE):
+                undecided = False
             if undecided and state.partial(buf, pos, n) is not None:
                 self.wait = True
                 if pos < n:
@@ -140,12 +142,12 @@ class Steps(Values):
             if self.trace is not None:
                 self.log_span(at, self.base + end, state.rule, "skip")
             self.phase = 1
-        if end == n and not node.exact and (not eof or state.open):
+        assert state.next is not None
+        if end == n and not node.exact and (not eof or (state.open and not state.next.open)):
             self.wait = True
             return end
         if node.least and self.phase == 0:
             return self.flaw(pos)
-        assert state.next is not None
         self.state, self.phase = state.next, 0
         return end
 

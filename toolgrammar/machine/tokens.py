@@ -55,7 +55,8 @@ def _replaced(value: Any, table: dict[str, str], pattern: bool = False) -> Any:
     if isinstance(value, str):
         for token, sentinel in table.items():
             value = value.replace(token, sentinel)
-            if pattern:  # however its bars and brackets are escaped there
+            if pattern:  # however its bars and brackets are escaped there; no class takes a sentinel
+                value = value.replace("[^" + sentinel, "[^").replace("[^", "[^" + sentinel)
                 value = value.replace(re.escape(token), sentinel).replace(token.replace("|", r"\|"), sentinel)
         return value
     if isinstance(value, (list, tuple)):
@@ -152,7 +153,7 @@ class TokenReader:
 
     def _event(self, event: Event) -> Event:
         fields = {name: getattr(event, name) for name in event.__struct_fields__}
-        for name in ("text", "delta", "name", "id"):
+        for name in ("text", "delta", "name", "id", "message"):
             if name in fields:
                 fields[name] = self.text(fields[name])
         if "delta" in fields and "\\udb" in fields["delta"]:

@@ -276,13 +276,14 @@ class Values(Reading):
             self.begin_member(state.node.key, '"', self.base + pos)
         marks = state.marks
         assert marks is not None
-        i = marks.find(buf, pos, n, eof)
+        closed = any(not arm.stops for arms in state.cases for arm in arms)
+        i = marks.find(buf, pos, n, eof and not closed)
         which = marks.which
         at = self.base + i
         if i > pos:
             self.arguments(quote(buf[pos:i])[1:-1], self.base + pos, at)
-        if which < 0 and not eof:
-            self.wait = True
+        if which < 0 and (closed or not eof):
+            self.wait = True  # at the end of the stream, too: what has a closer ends nowhere else
             return i
         self.arguments('"', at, at)
         if which < 0:

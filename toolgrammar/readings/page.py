@@ -131,7 +131,7 @@ def _example(grammar: Grammar) -> str:
     tools = " and ".join(code(str(tool["name"])) for tool in example.TOOLS)
     return (
         f"## Example\n\nA turn that starts in {made.start}, written by the renderer; {tools} are offered.\n\n"
-        f"{block(made.text)}\nRead as follows; the rules are those of the grammar file, before they are put together:\n\n"
+        f"{block(made.text)}\nRead as follows; the rules are those of the grammar file:\n\n"
         f"{table(['start', 'end', 'text', 'kind', 'rule'], rows)}\n"
         f"The events, neighbours joined, with their spans:\n\n{block(chr(10).join(made.events))}"
     )
