@@ -294,53 +294,44 @@ def test_a_prompt_without_an_anchor_is_looked_at() -> None:
     gives("hermes", "a", content("a"), prompt="no marker here")
 
 
-# ---- known faults: each turns into a failure of this file when it is mended -----------------------------------
+# ---- more kinds, one line each --------------------------------------------------------------------------------
 
 
 #: Source, text, events, tail, options.
-FAULTS = [
+KINDS = [
     pytest.param(
         "hermes", f"<think>a{CALL}\n", [reasoning("a"), *CALLED], "", {}, id="white-space-behind-a-draft",
-        marks=pytest.mark.xfail(reason="white space behind a draft that was a call is the tail, not framing"),
     ),
     pytest.param(
         'turn : "<a>" field(k, holds: "<|b|>") ("|>" | "<c>") content', "<a>x<|b|>y<c>z", [content("z")], "", {},
         id="held-token-of-no-literal",
-        marks=pytest.mark.xfail(reason="a token of 'holds' that no literal of the grammar has is not taken whole"),
     ),
     pytest.param(
         'turn : "<a>" reasoning | "<a>bc" drop', "<a>b", [reasoning("b")], "", {}, id="choice-prefix-at-the-end",
-        marks=pytest.mark.xfail(reason="a choice without a default waits for the longer marker at the end, too"),
     ),
     pytest.param(
         'turn : call("<py>" let(name, "f") verbatim(s) "</py>")', "<py>a</p",
         ["start f", 'args {"s": "a', *CUT], "</p", {}, id="verbatim-cut",
-        marks=pytest.mark.xfail(reason="a verbatim value cut in front of its closer is given a closing quote, and "
-                                       "half a closer as text"),
     ),
     pytest.param(
         "kimi-k2", "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>", ["start f functions.f:0", *CUT],
         "", {}, id="name-by-choose-at-the-end",
-        marks=pytest.mark.xfail(reason="'ws' in front of a choose that sets the name waits at the end, too"),
     ),
     pytest.param(
         "gemma4", "<|tool_call>call:f{n:1,<|tool_call>call:f{}<tool_call|>",
         ["start f", 'args {"n": 1', "note E103", "end incomplete", *CALLED], "", {}, id="comma-then-opener",
-        marks=pytest.mark.xfail(reason="behind a comma an opener makes the call malformed, the comma content"),
     ),
     pytest.param(
         "hermes", 'f", "arguments": {}}</tool_call>', [*CALLED], "",
         {"prompt": f'{ASSISTANT}<tool_call>\n{{"name": "'}, id="prompt-in-an-undecided-name",
-        marks=pytest.mark.xfail(reason="undecided characters of a prompt that ends in an open call are forgotten"),
     ),
     pytest.param(
         "hermes", '"n": 1}}</tool_call>', ["start f", 'args , "n": 1}', "end"], "",
         {"prompt": f'{ASSISTANT}<tool_call>{{"name": "f", "arguments": {{"s": "a", '}, id="prompt-behind-a-comma",
-        marks=pytest.mark.xfail(reason="undecided characters of a prompt that ends in an open call are forgotten"),
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "text", "said", "tail", "options"), FAULTS)
-def test_known_faults(source: str, text: str, said: list[str], tail: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("source", "text", "said", "tail", "options"), KINDS)
+def test_kind(source: str, text: str, said: list[str], tail: str, options: dict[str, Any]) -> None:
     gives(source, text, *said, tail=tail, **options)

@@ -75,7 +75,11 @@ def mutated(draw: st.DrawFn, grammar: Grammar) -> tuple[str, str]:
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
         end = start + draw(st.integers(0, 6))
-        text = text[:start] + draw(st.one_of(st.just(""), hostile(grammar), st.just(text[start:end] * 2))) + text[end:]
+        text = (
+            text[:start]
+            + draw(st.one_of(st.just(""), hostile(grammar), st.just(text[start:end] * 2)))
+            + text[end:]
+        )
     return text, turn.start
 
 
@@ -314,7 +318,11 @@ def test_nothing_is_held_behind_the_end(name: str, data: st.DataObject) -> None:
 def test_plain_text_is_held_no_longer_than_a_marker(name: str, data: st.DataObject) -> None:
     grammar = grammar_of(name)
     starters = "".join({marker[0] for marker in literals(grammar)})
-    words = st.text(st.characters(blacklist_characters=starters + " \t\r\n", blacklist_categories=["Cs"]), min_size=1, max_size=9)
+    words = st.text(
+        st.characters(blacklist_characters=starters + " \t\r\n", blacklist_categories=["Cs"]),
+        min_size=1,
+        max_size=9,
+    )
     text = data.draw(st.lists(words, min_size=40, max_size=80).map(" ".join))
     assume(text.strip())
     longest = max(map(len, literals(grammar)), default=1)

@@ -47,16 +47,10 @@ TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": PROPERTIES
 STARTS = {"deepseek-v3.2": "reasoning"}
 
 # Known faults: what is marked so turns into a failure here when it is mended.
-CLASSES = "in a choose pattern [^<] does not stop at a sentinel: harmony's name goes on over <|constrain|>"
-NOTES = "the message of a note is not translated: it shows the sentinel of the token"
-
-
-def faulty(reason: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
 
 
 #: The formats, for tests in which a header of harmony has a token right behind the name.
-NAMED = [faulty(CLASSES, name) if name == "harmony" else name for name in SPECIAL]
+NAMED = list(SPECIAL)
 
 
 class Decoder:
@@ -202,16 +196,16 @@ SMALL = [
     ("kimi-k2", '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": x<|tool_call_end|>'),
     ("mistral", '[TOOL_CALLS]f[ARGS]{"s": x[TOOL_CALLS]f[ARGS]{}'),
     ("mistral", "[TOOL_CALLS]No such tool."),
-    faulty(NOTES, "mistral", "a[/THINK]b"),
+    ("mistral", "a[/THINK]b"),
     ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"s": "[ARGS]"}}]'),
     ("harmony", "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"),
     ("harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>"),
-    faulty(CLASSES, "harmony", "<|channel|>commentary to=functions.f<|constrain|>json<|message|>{}<|call|>"),
+    ("harmony", "<|channel|>commentary to=functions.f<|constrain|>json<|message|>{}<|call|>"),
     ("harmony", "<|channel|>commentary to=functions.f<|message|>{x<|call|>"),
     ("gemma4", '<|tool_call>call:f{s:<|"|>a"b<|"|>,n:3}<tool_call|>'),
     ("gemma4", "<|tool_call>call:f{s:a<tool_call|>"),
     ("gemma4", "a<|tool_call>x"),
-    faulty(NOTES, "gemma4", "a<tool_call|>b"),
+    ("gemma4", "a<tool_call|>b"),
     ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>b</arg_value>\n</tool_call>"),
     ("glm-4.5", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a<|user|>"),
     ("qwen3-coder", "<tool_call><function=f><parameter=s>a<|im_end|>b</parameter></function></tool_call>"),
