@@ -99,12 +99,12 @@ def test_a_grammar_of_ones_own(run: Run, mine: str) -> None:
 
 
 def test_a_parser_that_raises_fails_its_case(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolgrammar import Parser
+    from toolgrammar.machine.session import Session
 
     def broken(*_: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(Parser, "feed", broken)
+    monkeypatch.setattr(Session, "feed", broken)
     ran = run("check", "-v", stdin=json.dumps(GOOD))
     assert ran.code == 1
     assert "KeyError: 'oops'" in ran.out

@@ -119,12 +119,12 @@ def test_an_unknown_model_names_its_neighbours(run: Run, write: Write) -> None:
 
 
 def test_a_bug_is_shown_with_its_trace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolgrammar import Parser
+    from toolgrammar.machine.session import Session
 
     def broken(*_: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(Parser, "feed", broken)
+    monkeypatch.setattr(Session, "feed", broken)
     ran = run(*PARSE, stdin="text")
     assert ran.code == 5
     assert "Traceback" in ran.err

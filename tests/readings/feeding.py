@@ -1,8 +1,9 @@
-"""What the tests of the readings and of the promises share: ways to feed a text, and what must not depend on them."""
+"""What the tests of readings and promises share: ways to feed a text, and what must not depend on them."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,9 +23,12 @@ FORMATS = registry.formats()
 def examples(per_format: int) -> Callable[..., Any]:
     """So many examples for each format in the usual profiles, as many times more as a profile asks for."""
     # Turns are built by search and by chance, so some are slow to draw, or big.
-    checks = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    checks = [getattr(HealthCheck, name) for name in _CHECKS]
     count = max(1, per_format * settings.default.max_examples // 60)
     return settings(max_examples=count, suppress_health_check=checks)
+
+
+_CHECKS = ("too_slow", "filter_too_much", "data_too_large", "large_base_example")
 
 
 @functools.cache
@@ -105,13 +109,13 @@ def turn_of(message: Message) -> Turn:
     return Turn(message.reasoning, message.content, calls)
 
 
-# ---- ways to cut --------------------------------------------------------------------------------------------------
+# ---- ways to cut -------------------------------------------------------------------------------------------
 
 
 def cut(text: str, places: Sequence[int]) -> list[str]:
     """``text`` cut at ``places``."""
     at = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
-    return [text[start:end] for start, end in zip(at, at[1:], strict=False)]
+    return [text[start:end] for start, end in itertools.pairwise(at)]
 
 
 #: Places to cut at, for texts of any length.

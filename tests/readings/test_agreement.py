@@ -1,4 +1,4 @@
-"""The machine, the oracle and the generator's own knowledge say the same of every generated turn, however it is cut."""
+"""Machine, oracle and the generator's own knowledge say the same of every generated turn, however it is cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readings.feeding import FORMATS, cut, difference, examples, grammar_of, places, read, turn_of
 
-from toolgrammar.readings.generate import Generated, turns
+from toolgrammar.readings.generate import TOOLS, Generated, turns
 from toolgrammar.readings.oracle import oracle
 
 #: Formats whose turns are not generated, with the reason.
@@ -25,8 +25,6 @@ everywhere = pytest.mark.parametrize(
 @functools.cache
 def oracle_of(name: str, start: str) -> Any:
     """The oracle of a format for the tools of generated turns."""
-    from toolgrammar.readings.generate import TOOLS
-
     return oracle(grammar_of(name), start, TOOLS)
 
 

@@ -18,11 +18,9 @@ from toolgrammar.readings.first import nodes_of
 from toolgrammar.readings.render import RenderError, render, render_calls
 from toolgrammar.readings.turns import Called, Said, Turn, fold, parts_of
 
+_TYPES = {"code": "string", "rpm": "integer", "opts": "object"}
 TOOLS = [
-    {
-        "name": "lathe",
-        "parameters": {"properties": {"code": {"type": "string"}, "rpm": {"type": "integer"}, "opts": {"type": "object"}}},
-    },
+    {"name": "lathe", "parameters": {"properties": {key: {"type": kind} for key, kind in _TYPES.items()}}},
     {"name": "go"},
 ]
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -35,11 +33,13 @@ _JSON = r'{"code": "x = \"1\"\ny", "rpm": 3, "opts": {"a": [true, null]}}'
 EXPECTED = {
     # The template also closes the fence, and writes ```json: both are `?` in the grammar.
     "deepseek-r1": (
-        "<think>Think.</think>Sure.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lathe\n```\n" + _JSON +
+        "<think>Think.</think>Sure.<｜tool▁calls▁begin｜>"
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>lathe\n```\n" + _JSON +
         "<｜tool▁call▁end｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>go\n```\n{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     ),
     "deepseek-v3": (
-        "<think>Think.</think>Sure.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lathe\n```\n" + _JSON +
+        "<think>Think.</think>Sure.<｜tool▁calls▁begin｜>"
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>lathe\n```\n" + _JSON +
         "<｜tool▁call▁end｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>go\n```\n{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     ),
     "deepseek-v3.1": (
@@ -59,7 +59,8 @@ EXPECTED = {
         "opts:{a:[true,null]}}<tool_call|><|tool_call>call:go{}<tool_call|>"
     ),
     "glm-4.5": (
-        "<think>Think.</think>Sure.\n<tool_call>lathe\n<arg_key>code</arg_key>\n<arg_value>x = \"1\"\ny</arg_value>\n"
+        "<think>Think.</think>Sure.\n<tool_call>lathe\n"
+        "<arg_key>code</arg_key>\n<arg_value>x = \"1\"\ny</arg_value>\n"
         "<arg_key>rpm</arg_key>\n<arg_value>3</arg_value>\n<arg_key>opts</arg_key>\n"
         '<arg_value>{"a": [true, null]}</arg_value>\n</tool_call>\n<tool_call>go\n</tool_call>'
     ),
@@ -94,7 +95,8 @@ EXPECTED = {
         "}]\n</tool_call>\n<tool_call>\n[{\"name\": \"go\", \"arguments\": {}}]\n</tool_call>"
     ),
     "qwen3-coder": (
-        '<think>\nThink.\n</think>\nSure.\n<tool_call>\n<function=lathe>\n<parameter=code>\nx = "1"\ny\n</parameter>\n'
+        "<think>\nThink.\n</think>\nSure.\n<tool_call>\n<function=lathe>\n"
+        '<parameter=code>\nx = "1"\ny\n</parameter>\n'
         '<parameter=rpm>\n3\n</parameter>\n<parameter=opts>\n{"a": [true, null]}\n</parameter>\n</function>\n'
         "</tool_call>\n<tool_call>\n<function=go>\n</function>\n</tool_call>"
     ),
@@ -137,7 +139,9 @@ def test_ids_are_written_where_the_format_has_them() -> None:
         '[TOOL_CALLS][{"name": "go", "arguments": {}, "id": "aB3dE5gH7"}]'
     )
     assert "functions.go:7" in render_calls(grammar_of("kimi-k2"), [("go", {}, "functions.go:7")])
-    assert render_calls(grammar_of("deepseek-v3.1"), [call]) == render_calls(grammar_of("deepseek-v3.1"), [call[:2]])
+    assert render_calls(grammar_of("deepseek-v3.1"), [call]) == render_calls(
+        grammar_of("deepseek-v3.1"), [call[:2]]
+    )
 
 
 def test_content_between_calls() -> None:
@@ -146,7 +150,7 @@ def test_content_between_calls() -> None:
     assert render(grammar_of("qwen3-coder"), parts, TOOLS) == f"{call}\nNow again.\n{call}"
 
 
-# ---- how a grammar says what is written -----------------------------------------------------------------------------
+# ---- how a grammar says what is written --------------------------------------------------------------------
 
 
 def test_canonical_white_space_and_optional_parts() -> None:
@@ -165,54 +169,61 @@ def test_a_write_line_gives_the_text_of_a_header() -> None:
     harmony = grammar_of("harmony")
     lines = ('header "assistant<|channel|>commentary to=functions.{name} <|constrain|>json"',)
     grammar: Grammar = msgspec.structs.replace(harmony, facts={"write": lines})
-    assert render_calls(grammar, [("go", {})]) == "<|channel|>commentary to=functions.go <|constrain|>json<|message|>{}"
+    assert (
+        render_calls(grammar, [("go", {})])
+        == "<|channel|>commentary to=functions.go <|constrain|>json<|message|>{}"
+    )
 
 
-# ---- what cannot be said --------------------------------------------------------------------------------------------
+# ---- what cannot be said -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "parts", "message"),
-    [
-        (
-            "seed-oss", [Called("lathe", {"code": "</parameter></function>"})],
-            "seed-oss: the call of 'lathe' cannot be written: 'code' holds the closer '</parameter>'",
-        ),
-        (
-            "qwen3-coder", [Called("lathe", {"code": "a\n</parameter>\n</function>"})],
-            "qwen3-coder: the call of 'lathe' cannot be written: 'code' holds the closer '</parameter>'",
-        ),
-        (
-            "glm-4.5", [Called("lathe", {"rpm": "3"})],
-            "glm-4.5: the call of 'lathe' cannot be written: 'rpm' would be read as 3: the tool's schema decides its type",
-        ),
-        (
-            "gemma4", [Called("lathe", {"code": '<|"|>'})],
-            "gemma4: the call of 'lathe' cannot be written: a string holds the format's string delimiter '<|\"|>'",
-        ),
-        (
-            "hermes", [Called("go", {"x": float("nan")})],
-            "hermes: the call of 'go' cannot be written: Out of range float values are not JSON compliant",
-        ),
-        (
-            "glm-4.5", [Called("two words", {})],
-            "glm-4.5: the call of 'two words' cannot be written: 'two words' cannot be written as its name",
-        ),
-        (
-            "hermes", [Said("content", "Done. \n"), Called("go", {})],
-            "hermes: the content 'Done. \\n' cannot be written: the white space at its end would be taken for framing",
-        ),
-        (
-            "kimi-k2", [Said("content", "a<|tool_call_begin|>b")],
-            "kimi-k2: the content 'a<|tool_call_begin|>b' cannot be written: it holds the marker '<|tool_call_begin|>'",
-        ),
-        ("pythonic", [Said("reasoning", "Hm.")], "pythonic: the turn cannot be written in this format"),
-    ],
-)  # fmt: skip
-def test_what_the_format_cannot_say_is_an_error(name: str, parts: list[Any], message: str) -> None:
+CANNOT: list[tuple[str, list[Any], str, str]] = [
+    (
+        "seed-oss", [Called("lathe", {"code": "</parameter></function>"})],
+        "the call of 'lathe'", "'code' holds the closer '</parameter>'",
+    ),
+    (
+        "qwen3-coder", [Called("lathe", {"code": "a\n</parameter>\n</function>"})],
+        "the call of 'lathe'", "'code' holds the closer '</parameter>'",
+    ),
+    (
+        "glm-4.5", [Called("lathe", {"rpm": "3"})],
+        "the call of 'lathe'", "'rpm' would be read as 3: the tool's schema decides its type",
+    ),
+    (
+        "gemma4", [Called("lathe", {"code": '<|"|>'})],
+        "the call of 'lathe'", "a string holds the format's string delimiter '<|\"|>'",
+    ),
+    (
+        "hermes", [Called("go", {"x": float("nan")})],
+        "the call of 'go'", "Out of range float values are not JSON compliant",
+    ),
+    (
+        "glm-4.5", [Called("two words", {})],
+        "the call of 'two words'", "'two words' cannot be written as its name",
+    ),
+    (
+        "hermes", [Said("content", "Done. \n"), Called("go", {})],
+        r"the content 'Done. \n'", "the white space at its end would be taken for framing",
+    ),
+    (
+        "kimi-k2", [Said("content", "a<|tool_call_begin|>b")],
+        "the content 'a<|tool_call_begin|>b'", "it holds the marker '<|tool_call_begin|>'",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parts", "what", "why"), CANNOT)
+def test_what_the_format_cannot_say_is_an_error(name: str, parts: list[Any], what: str, why: str) -> None:
     with pytest.raises(RenderError) as caught:
         render(grammar_of(name), parts, TOOLS)
-    assert str(caught.value).removesuffix(": nan") == message
+    assert str(caught.value).removesuffix(": nan") == f"{name}: {what} cannot be written: {why}"
+
+
+def test_a_format_without_reasoning_cannot_say_it() -> None:
+    with pytest.raises(RenderError, match="pythonic: the turn cannot be written in this format"):
+        render_calls(grammar_of("pythonic"), [], reasoning="Hm.")
 
 
 def test_another_way_of_the_format_may_say_what_one_cannot() -> None:
@@ -239,4 +250,6 @@ def test_fold_joins_blocks_and_leaves_other_stretches_as_they_are() -> None:
     parts = [Said("reasoning", "a"), Said("content", "b"), Said("reasoning", "c"), Said("content", "d")]
     assert fold(grammar_of("harmony"), parts) == Turn("a\nc", "b\nd", [])
     assert fold(grammar_of("deepseek-v3"), parts) == Turn("a\nc", "bd", [])
-    assert fold(grammar_of("deepseek-v3"), [Said("content", "b"), Said("content", "d", block=True)]) == Turn(None, "b\nd", [])
+    assert fold(grammar_of("deepseek-v3"), [Said("content", "b"), Said("content", "d", block=True)]) == Turn(
+        None, "b\nd", []
+    )

@@ -200,10 +200,12 @@ class Steps(Values):
         """A field that ends where its class of characters ends."""
         node = state.node
         end: int = state.chars(buf, pos, n).end()
-        if end == n and not eof and n - pos <= node.limit:
-            self.wait = True
+        if end == n and n - pos <= node.limit:
+            self.wait = True  # at the end of the stream, too: it may be cut
             return pos
         if (end == pos and not node.empty) or end - pos > node.limit:
+            return self.flaw(pos)
+        if not self.fits_field(state, buf, pos, end, buf[pos:end], True):
             return self.flaw(pos)
         self.regs[node.register] = captured(buf[pos:end], node)
         assert state.next is not None
