@@ -285,23 +285,20 @@ class QuotedObject(HeldScanner):
 
     def _body(self, buf: str, cur: int, end: int) -> int:
         delimiter = self._n.delimiter
-        stop = buf.find(delimiter, cur, end)
+        stop = buf.find(delimiter[0], cur, end)
         if stop < 0:
-            stop = end
-            # A search from here would look at all of the text twice: the delimiter may be cut at the end only.
-            cut = self._n.cut_quote(buf, max(cur, end - len(delimiter) + 1), end)
-            if cut is not None:
-                stop = cut.start()
-            if stop > cur:
-                self._out.append(escape_json(buf[cur:stop]))
-            return stop
-        if stop > cur:
-            self._out.append(escape_json(buf[cur:stop]))
-        self._out.append('"')
-        stop += len(delimiter)
-        if stop < end:
-            return self._after(buf, stop, end)
-        self._state = AFTER
+            self._out.append(escape_json(buf[cur:end]))
+            return end
+        whole = buf.find(delimiter, stop, end)
+        if whole >= 0:
+            self._out.append(escape_json(buf[cur:whole]) + '"')
+            self._state = AFTER
+            cur = whole + len(delimiter)
+            return self._after(buf, cur, end) if cur < end else cur
+        # The delimiter may be cut, but at the end only.
+        cut = self._n.cut_quote(buf, max(stop, end - len(delimiter) + 1), end)
+        stop = end if cut is None else cut.start()
+        self._out.append(escape_json(buf[cur:stop]))
         return stop
 
     # What follows a value.

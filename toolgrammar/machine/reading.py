@@ -258,12 +258,14 @@ class Reading(Output):
         target = save.fallback or save.origin.rest or self.program.lost
         if target.edge:  # it may be framing of a marker that comes next
             fail -= tail_length(raw, max(0, fail - save.start - RUN_LIMIT), fail - save.start, target.edge)
-        fail = max(fail, save.start + 1)
+        if fail <= save.start:  # the same marker must not be tried again
+            fail = save.start + (1 if target is save.origin and raw else 0)
         controls = [] if save.kind == DRAFT else [span for span in self.controls if span[0] >= save.start]
         self.restore(save)
         self.state, self.phase = target, 1
         if target is not save.origin:
             self.enter(target)
+            self.regs = {}  # a name that was read belongs to what was taken back
         if code:
             self.note(code, save.start, fail)
         fail = self.release(target, raw, save.start, fail, controls)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from toolgrammar.combinators import WHITE
 from toolgrammar.machine import program as p
-from toolgrammar.machine.program import Arm, Program, State
+from toolgrammar.machine.program import RUN_LIMIT, Arm, Program, State
 from toolgrammar.machine.reading import Reading, run_length
 from toolgrammar.machine.scanner import DONE, FLAW, Scanner
 from toolgrammar.schema import ToolTable, quote
@@ -229,11 +229,17 @@ class Values(Reading):
                 return None, i
 
     def unconfirmed(self, state: State, which: int, buf: str, i: int, n: int) -> bool:
-        """At the end of the stream: a closer of which nobody knows any more whether it was one."""
-        return any(arm.peek and not buf[i + len(arm.text) : n].strip(WHITE) for arm in state.cases[which]) or any(
-            arm.peek and any(text.startswith(buf[i + len(arm.text) : n].strip(WHITE)) for text in arm.peek)
-            for arm in state.cases[which]
-        )
+        """At the end of the stream: a marker of which nobody knows any more whether it ended the value."""
+        for arm in state.cases[which]:
+            if arm.line_start and not (buf[i - 1] if i > 0 else self.prev).endswith("\n"):
+                continue
+            rest = buf[i + len(arm.text) : n]
+            if arm.key_end and arm.key_end not in rest and len(rest) < RUN_LIMIT:
+                return True
+            rest = rest.strip(WHITE)
+            if arm.peek and (not rest or any(text.startswith(rest) for text in arm.peek)):
+                return True
+        return False
 
     def open_value(self, state: State, pos: int) -> None:
         """A parameter's value begins: decide by notation and schema how it is written."""
