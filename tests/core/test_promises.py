@@ -11,7 +11,7 @@ emitted     What ``feed`` gave out is never taken back: it is a prefix of all la
             what ``finish`` adds to text that was cut is the next law's.
 truncation  A text cut at any point and finished: a call that is complete there is the same call in the whole,
             with the same arguments; the arguments of one that is not are a prefix of the whole's, and sound JSON
-            as far as they go; a call that is not complete leaves the turn unfinished. By convention, a call
+            as far as they go; a call that is not complete is reported as cut or broken off. By convention, a call
             spelled in open reasoning is one at the end of the stream and may be thought in the whole (7);
             verbatim code ends where the stream does; so does a single-quoted string whose quote comes last (12).
 complete    The arguments of a complete call are one JSON object.
@@ -71,7 +71,7 @@ def test_hostile_text_reads_the_same_however_it_is_cut(name: str, data: st.DataO
 
 
 @everywhere
-@examples(8)
+@examples(8, shrink=False)
 @given(data=st.data(), at=places)
 def test_broken_turns_read_the_same_however_they_are_cut(name: str, data: st.DataObject, at: list[int]) -> None:
     grammar = grammar_of(name)
@@ -82,7 +82,7 @@ def test_broken_turns_read_the_same_however_they_are_cut(name: str, data: st.Dat
 
 
 @everywhere
-@examples(3)
+@examples(3, shrink=False)
 @given(data=st.data())
 def test_tokens_of_real_vocabularies_are_cuts_like_any_other(name: str, data: st.DataObject) -> None:
     if not tokenizers():
@@ -102,7 +102,7 @@ def test_tokens_of_real_vocabularies_are_cuts_like_any_other(name: str, data: st
 
 
 @everywhere
-@examples(3)
+@examples(3, shrink=False)
 @given(data=st.data())
 def test_a_turn_cut_short_never_lies(name: str, data: st.DataObject) -> None:
     grammar = grammar_of(name)
@@ -186,7 +186,7 @@ def test_floods_are_read_to_their_end(name: str) -> None:
     grammar = grammar_of(name)
     for flood in floods(grammar):
         for start in starts_of(grammar):
-            pieces = [flood[at : at + 1000] for at in range(0, len(flood), 1000)]
+            pieces = [flood[at : at + 4000] for at in range(0, len(flood), 4000)]
             events, message = read(grammar, pieces, TOOLS, start)
             check_spans(flood, events, message)
 
@@ -217,4 +217,4 @@ def test_given_out_is_never_taken_back() -> None:
     ]
     parser.finish()
     assert "".join(pieces) == parser.message().calls[0].arguments_raw == '{"code": "abc def"}'
-    assert len(pieces) > 15
+    assert len(pieces) >= 12

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from toolgrammar import Parser, registry
@@ -20,12 +20,16 @@ from toolgrammar.testing import same_value
 FORMATS = registry.formats()
 
 
-def examples(per_format: int) -> Callable[..., Any]:
-    """So many examples for each format in the usual profiles, as many times more as a profile asks for."""
+def examples(per_format: int, shrink: bool = True) -> Callable[..., Any]:
+    """So many examples for each format in the usual profiles, as many times more as a profile asks for.
+
+    Without ``shrink`` a failure is shown as it was found: turns are built by search, shrinking them takes minutes.
+    """
     # Turns are built by search and by chance, so some are slow to draw, or big.
     checks = [getattr(HealthCheck, name) for name in _CHECKS]
     count = max(1, per_format * settings.default.max_examples // 60)
-    return settings(max_examples=count, suppress_health_check=checks)
+    phases = [phase for phase in Phase if shrink or phase not in (Phase.shrink, Phase.explain)]
+    return settings(max_examples=count, suppress_health_check=checks, phases=phases)
 
 
 _CHECKS = ("too_slow", "filter_too_much", "data_too_large", "large_base_example")

@@ -29,7 +29,7 @@ def oracle_of(name: str, start: str) -> Any:
 
 
 @everywhere
-@examples(12)
+@examples(12, shrink=False)
 @given(data=st.data(), at=places)
 def test_machine_oracle_and_expectation_agree(name: str, data: st.DataObject, at: list[int]) -> None:
     grammar = grammar_of(name)

@@ -183,7 +183,8 @@ class Reading(Output):
         elif op == p.ENDCALL:
             self.end_call("complete", at)
         elif op == p.CLOSED:
-            if self.speculative() and self.innermost().node is state.node:
+            # Equal, not the same: a pickled session brings nodes of its own.
+            if self.speculative() and self.innermost().node == state.node:
                 self.commit()
         elif op == p.DRAFT:
             self.open_save(DRAFT, state, at, origin)

@@ -48,6 +48,8 @@ class Paper(msgspec.Struct, frozen=True, eq=False):
     closers: frozenset[str] = frozenset()
     #: A header stands in front: 2, with a marker behind it: 1.
     headed: int = 0
+    #: Nothing may be written any more.
+    over: bool = False
     #: How many parts had been said where each open section began.
     opened: tuple[int, ...] = ()
     #: A call or more must still come.
@@ -62,7 +64,7 @@ class Paper(msgspec.Struct, frozen=True, eq=False):
         return (
             id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs,
             tuple((register, self.slots[number].text) for register, number in self.slot_of),
-            self.need, self.headed, self.unfinished, self.opened, self.blocks, self.closers, self.last is None,
+            self.need, self.headed, self.unfinished, self.opened, self.over, self.blocks, self.closers, self.last is None,
         )  # fmt: skip
 
     def reg(self, name: str) -> str | None:

@@ -59,7 +59,7 @@ class Pen:
 
     def put(self, paper: Paper, kind: Any, text: str, slot: int = -1) -> list[Paper]:
         """``paper`` with one more token, if that is what must follow."""
-        if paper.need and not text.startswith(paper.need):
+        if paper.over or (paper.need and not text.startswith(paper.need)):
             return []
         if any(closer in text for closer in paper.closers):
             return self.no(paper, "it holds what ends reasoning, inside a call in reasoning")

@@ -73,10 +73,9 @@ class Walker(Prose, Fields, Calls):
                 cost = self.style.cost(EMPTY if here.part == here.opened[-1] else 0)
                 return [replace(here, opened=here.opened[:-1], cost=here.cost + cost)]
             case c.Let() if node is END_DRAFT:
+                over = here.part == len(self.parts)
                 return (
-                    [here]
-                    if here.part == len(self.parts)
-                    else self.no(here, "it stands behind a call in reasoning")
+                    [replace(here, over=True)] if over else self.no(here, "it stands behind a call in reasoning")
                 )
             case c.Let(register, value):
                 return [with_register(here, register, value)]
