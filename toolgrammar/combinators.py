@@ -283,6 +283,8 @@ class Grammar(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str = ""
     #: Shape of the ids we make: "call" (``call_`` + 24 hex) or "alnum9".
     ids: str = "call"
+    #: What is mended in the text of the channels: "line-feeds", or nothing.
+    mend: str = ""
     #: Detection evidence and other header lines as written: word -> lines.
     facts: Mapping[str, tuple[str, ...]] = {}
 

@@ -4,6 +4,7 @@ ToolgrammarError
 ├── GrammarError          a grammar file or node tree that cannot be used (file, line, column, caret)
 │   ├── GrammarSyntaxError    the text is not in the grammar language
 │   ├── UnknownRuleError      a name nobody defines
+│   ├── TemplateError         a response template that cannot be used, in ``toolgrammar.templates``
 │   └── AmbiguityError ...    definition-time checks, see ``toolgrammar.machine.checks``
 ├── UnknownModelError     no format, alias, model id or directory of that name
 └── ToolsError            a list of tools that is in no known shape

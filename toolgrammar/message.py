@@ -33,16 +33,28 @@ class Call(msgspec.Struct):
 
     @property
     def arguments(self) -> dict[str, Any] | None:
-        """The decoded arguments; a repeated member keeps its last value."""
+        """The decoded arguments; a repeated member keeps its last value. None for a call that is not complete, or
+        with a number of more than 20 000 digits."""
         if self.status != "complete":
             return None
         import json  # not before it is needed: who imports toolgrammar may only want events
 
         try:
-            value = json.loads(self.arguments_raw)
+            value = json.loads(self.arguments_raw, parse_int=_integer)
         except (ValueError, RecursionError):
             return None
         return value if isinstance(value, dict) else None
+
+
+def _integer(text: str) -> int:
+    """``text`` as an integer: ``int`` refuses more digits than its limit, for the time they take."""
+    if len(text) <= 4000:
+        return int(text)
+    if len(text) > 20_000:
+        raise ValueError("too many digits")
+    from decimal import Decimal
+
+    return int(Decimal(text))
 
 
 class Message(msgspec.Struct):

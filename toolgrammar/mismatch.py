@@ -1,13 +1,15 @@
 """Text that looks like a call of another format: said, never silent (W101).
 
 Small models do not always write what their template asks for. When an output ended without a call although tools
-were offered, its content is read once more by the formats whose call markers stand in it, and by ``json-fenced``,
-which needs none. The first that finds a whole call of an offered tool is named.
+were offered, its content is read once more by the formats whose call markers stand in it, by ``pythonic`` if a
+list of calls (``[name(``) does, and by ``json-fenced``, which needs none. The first that finds a whole call of an
+offered tool is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,6 +23,8 @@ _LIMIT: Final = 65_536
 #: A marker that says something about the format: long, and no word.
 _SHORTEST: Final = 5
 _ANYWHERE: Final = "json-fenced"
+#: Its one marker is a bracket.
+_LIST: Final = "pythonic"
 
 
 def mismatch(message: Message, tools: Any) -> Diagnostic | None:
@@ -31,7 +35,8 @@ def mismatch(message: Message, tools: Any) -> Diagnostic | None:
     content = (message.content or "")[:_LIMIT]
     if message.calls or not tools.offered or not any(name in content for name in tools.offered):
         return None
-    for name in (*_speaking(content, message.grammar), _ANYWHERE):
+    listed = [_LIST] if _lists_a_call(content, tools.offered) else []
+    for name in (*_speaking(content, message.grammar), *listed, _ANYWHERE):
         if name == message.grammar:
             continue
         call = _whole_call(content, name, tools)
@@ -40,6 +45,11 @@ def mismatch(message: Message, tools: Any) -> Diagnostic | None:
             detail = f"{name} reads a call of {call.name!r} there; try --model {name}"
             return Diagnostic("W101", f"the text looks like a call of another format: {detail}", start, end)
     return None
+
+
+def _lists_a_call(content: str, offered: Iterable[str]) -> bool:
+    """Whether a list begins with a call of an offered name."""
+    return any(re.search(rf"\[\s{{0,64}}{re.escape(name)}\(", content) for name in offered)
 
 
 def _whole_call(content: str, name: str, tools: Any) -> Call | None:

@@ -27,7 +27,9 @@ from toolgrammar.message import Collector, Message
 if TYPE_CHECKING:
     from toolgrammar.combinators import Grammar
     from toolgrammar.machine.program import Program
+    from toolgrammar.machine.session import Session
     from toolgrammar.machine.tokens import Tokenizer, TokenReader
+    from toolgrammar.schema import ToolTable
 
 Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
 Tools: TypeAlias = Sequence[Mapping[str, Any]]
@@ -43,8 +45,8 @@ class Parser:
     file, or a directory whose ``tokenizer_config.json`` has one. ``tools``: the request's tools, in OpenAI's,
     Anthropic's or MCP's shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its
     text, or tail) says otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of
-    a tool that is not offered is text. ``tokenizer``: lets ``feed`` take token ids; special tokens then count only
-    as themselves.
+    a tool that is not offered is content, what its span covers. ``tokenizer``: lets ``feed`` take token ids; special
+    tokens then count only as themselves.
 
     Raises ``UnknownModelError``, ``GrammarError``, ``ToolsError``; ``ValueError`` for a start the format lacks.
     """
@@ -62,7 +64,6 @@ class Parser:
         template: Template | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        from toolgrammar.machine.session import Session
         from toolgrammar.schema import ToolTable
 
         if template is not None:
@@ -77,7 +78,7 @@ class Parser:
             raise ValueError(
                 f"format {self.grammar.name!r} cannot start in {name!r}; it can in {', '.join(program.starts)}"
             )
-        self._session = Session(program, self._tools, repair, strict, name)
+        self._session = _session(program, self._tools, repair, strict, name)
         if prompt is not None and start == "auto":
             from toolgrammar.machine.prompt import play_prompt
 
@@ -138,7 +139,7 @@ class Parser:
 
     def _direct(self) -> None:
         """Let ``feed`` be the session's own, if it reads text and is not over."""
-        if self._reader is None and not self._finished:
+        if self._reader is None and not self._finished and type(self).feed is Parser.feed:
             self.feed = self._session.feed  # type: ignore[method-assign,assignment]
 
     async def aiter(self, chunks: AsyncIterable[str | Sequence[int]]) -> AsyncIterator[Event]:
@@ -183,7 +184,7 @@ class Parser:
 
     def copy(self) -> Parser:
         """An independent parser in the same state: for n > 1, beams, and looking ahead."""
-        new = Parser.__new__(Parser)
+        new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
         new._session = self._session.copy()
         new._collector = self._collector.copy()
@@ -248,6 +249,17 @@ def _program(grammar: Grammar, tokens: tuple[str, ...], source: Any) -> Program:
             where = registry.where(str(source or grammar.name), error.rule)
             raise type(error)(error.message, rule=error.rule, where=where, hint=error.hint) from None
         raise
+
+
+def _session(program: Program, tools: ToolTable, repair: bool, strict: bool, start: str) -> Session:
+    """The session of a new parser: one with stages only if one is asked for."""
+    if strict or program.grammar.mend:
+        from toolgrammar.machine.staged import StagedSession
+
+        return StagedSession(program, tools, repair, start, strict=strict)
+    from toolgrammar.machine.session import Session
+
+    return Session(program, tools, repair, start)
 
 
 def _token_reader(grammar: Grammar, tokenizer: Tokenizer) -> TokenReader:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Evidence of this rank and above is looked at only after model names.
 LATE = 10
+#: How alike a name must be to be suggested (``difflib``): one letter of four is too much, two swapped are not.
+_NEAR = 0.8
 #: Parser names of peers that stand for no format, and why.
 NO_FORMAT: Mapping[str, str] = {
     "hf": "it reads by a response template, which comes with the model: give that with --template",
@@ -65,6 +67,14 @@ class Registry:
                 aliases.setdefault(_plain(alias), name)
         return aliases
 
+    @cached_property
+    def _squeezed(self) -> Mapping[str, str]:
+        """The same, names without any separator; a format's own name goes first here too."""
+        squeezed: dict[str, str] = {}
+        for alias, name in self._aliases.items():
+            squeezed.setdefault(_squeeze(alias), name)
+        return squeezed
+
     def formats(self) -> list[str]:
         """The names of all formats, sorted."""
         return sorted(self.known)
@@ -78,7 +88,7 @@ class Registry:
             return self._resolve_directory(model)
         if found is None and _plain(model) in NO_FORMAT:
             raise UnknownModelError(model, reason=NO_FORMAT[_plain(model)])
-        found = found or self._by_model_id(model)
+        found = found or self._squeezed.get(_squeeze(model)) or self._by_model_id(model)
         if found is None:
             raise UnknownModelError(model, self._near(model))
         return found
@@ -123,9 +133,7 @@ class Registry:
                 return by_id
         if found:
             return found[0][0]
-        raise UnknownModelError(
-            folder, reason="no format's @detect or @models lines fit what is in the directory"
-        )
+        raise UnknownModelError(folder, reason="no format's @detect or @models lines fit what is in the directory")
 
     def by_evidence(self, evidence: Evidence) -> list[tuple[str, tuple[Term, ...]]]:
         """The formats that a ``@detect`` line speaks for, the best first, each with its best line."""
@@ -146,7 +154,7 @@ class Registry:
     def _near(self, model: str) -> tuple[str, ...]:
         from difflib import get_close_matches
 
-        near = get_close_matches(_plain(model.rsplit("/", 1)[-1]), list(self._aliases), n=6)
+        near = get_close_matches(_plain(model.rsplit("/", 1)[-1]), list(self._aliases), n=6, cutoff=_NEAR)
         return tuple(dict.fromkeys(self._aliases[alias] for alias in near))[:3]
 
     # ---- grammars
@@ -221,6 +229,12 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+def _squeeze(name: str) -> str:
+    """A name without what separates its parts: ``qwen3coder`` is ``Qwen3-Coder``."""
+    return name.lower().translate(_SEPARATORS)
+
+
+_SEPARATORS = str.maketrans("", "", "-_. ")
 _default: Registry | None = None
 
 

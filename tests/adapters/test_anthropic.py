@@ -38,7 +38,7 @@ def test_message() -> None:
             {"type": "thinking", "thinking": "Two ferries.", "signature": ""},
             {"type": "text", "text": "Booking."},
             {"type": "tool_use", "id": "call_0", "name": "book_ferry", "input": {"port": "Oban"}},
-            {"type": "tool_use", "id": "call_1", "name": "book_ferry", "input": {}},
+            {"type": "tool_use", "id": "call_1", "name": "book_ferry", "input": {}, "status": "incomplete"},
         ],
         "model": "glm-4.5",
         "stop_reason": "end_turn",

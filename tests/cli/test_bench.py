@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import types
-from typing import Any
 
 import pytest
 
@@ -13,27 +10,6 @@ from toolgrammar import registry
 from toolgrammar.cli import measuring, workloads
 
 from .conftest import Run
-
-
-@pytest.fixture(autouse=True)
-def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The renderer, or one for hermes where there is none yet."""
-    try:
-        import toolgrammar.readings.render  # noqa: F401
-    except ImportError:
-
-        def render_calls(
-            grammar: Any, calls: Any, tools: Any, content: Any = None, reasoning: Any = None
-        ) -> str:
-            head = f"<think>\n{reasoning}\n</think>\n\n" if reasoning else ""
-            said = "".join(
-                f"\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>" for call in calls
-            )
-            return head + (content or "") + said
-
-        module = types.ModuleType("toolgrammar.readings.render")
-        module.render_calls = render_calls  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "toolgrammar.readings.render", module)
 
 
 @pytest.mark.parametrize("name", workloads.NAMES)

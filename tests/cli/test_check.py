@@ -75,7 +75,7 @@ def test_json(run: Run, cases: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cases", "code"), [([GOOD], 0), ([GOOD, SOFT], 0), ([WHITE], 1), ([WRONG], 1), ([], 0)]
+    ("cases", "code"), [([GOOD], 0), ([GOOD, SOFT], 0), ([WHITE], 1), ([WRONG], 1), ([], 2)]
 )
 def test_exit_code(cases: list[dict[str, Any]], code: int, run: Run) -> None:
     assert run("check", stdin="\n".join(map(json.dumps, cases))).code == code
@@ -84,8 +84,29 @@ def test_exit_code(cases: list[dict[str, Any]], code: int, run: Run) -> None:
 def test_choosing_cases(run: Run, cases: str) -> None:
     assert list(run("check", "--json", "--format", "qwen3", cases).json["formats"]) == ["qwen3"]
     assert run("check", "--case", "good", "--case", "plain", cases).code == 0
-    ran = run("check", "--case", "nothing", cases)
-    assert (ran.code, ran.err) == (0, "no case was run\n")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        (["--case", "nothing"], "none fits --case"),
+        (["--format", "deepseek-v3"], "none fits --format"),
+        (["--format", "qwen3", "--case", "good"], "none fits --format and --case"),
+    ],
+)
+def test_that_nothing_was_run_is_an_error(chosen: list[str], why: str, run: Run, cases: str) -> None:
+    ran = run("check", *chosen, cases)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"error[E001]: no case was run: {why}\n"
+        "  hint: there are cases of: hermes, qwen3; --format takes one of these, --case a part of an id\n"
+    )
+
+
+def test_an_empty_input_is_an_error(run: Run) -> None:
+    ran = run("check", "--json", stdin="\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error[E001]: no case was run: the input has none\n  hint: ")
 
 
 def test_an_alias_counts_for_its_format(run: Run) -> None:

@@ -25,6 +25,9 @@ FILES: dict[str, str | bytes] = {
     "model.jsonl": '{"text": "a", "model": "acme-7b"}\n{"text": "b", "format": "hermes"}\n',
     "ids.jsonl": '{"token_ids": [1, 2]}\n',
     "broken.tg": "@start content = turn\nturn : content(\n",
+    "outside.tg": '@start content = turn\nturn : content "<run>" name ":" json\n',
+    "outside.txt": '@start content = turn\nturn : content "<run>" name ":" json\n',
+    "outside.jsonl": '{"id": "x", "format": "outside.tg", "text": "a", "expect": {"content": "a"}}\n',
     "binary.tg": b"\xff\xfe\x00",
     "broken.json": '{"a": ',
     "number.json": "3",
@@ -47,6 +50,15 @@ LINES: list[tuple[int, list[str]]] = [
     (2, ["parse", "--grammar", "broken.tg", "ok.txt"]),
     (2, ["parse", "--grammar", "binary.tg", "ok.txt"]),
     (2, ["parse", "--grammar", "missing.tg", "ok.txt"]),
+    (2, ["parse", "--grammar", "outside.tg", "ok.txt"]),
+    (2, ["parse", "--grammar", "outside.txt", "ok.txt"]),
+    (2, ["parse", "-m", "outside.tg", "ok.txt"]),
+    (2, ["parse", "outside.jsonl"]),
+    (2, ["explain", "--grammar", "outside.tg", "ok.txt"]),
+    (2, ["check", "--grammar", "outside.tg", "outside.jsonl"]),
+    (2, ["check", "outside.jsonl"]),
+    (2, ["grammar", "show", "outside.tg"]),
+    (2, ["formats", "outside.tg"]),
     (2, [*PARSE, "--tools", "broken.json", "ok.txt"]),
     (2, [*PARSE, "--tools", "number.json", "ok.txt"]),
     (2, [*PARSE, "--tools", "shape.json", "ok.txt"]),
@@ -101,6 +113,27 @@ def test_a_bad_line_does_not_stop_the_others(run: Run, write: Write) -> None:
     ran = run(*PARSE, "-q", "missing.txt", "bad.jsonl", write("ok.txt", "fine"))
     assert [line["content"] for line in ran.lines] == ["1", "7", "fine"]
     assert ran.code == 4
+
+
+@pytest.mark.parametrize("command", ["parse", "explain"])
+def test_a_bad_record_does_not_stop_the_others(command: str, run: Run, write: Write) -> None:
+    lines: list[dict[str, Any]] = [
+        {"text": "no format"},
+        {"token_ids": [1], "format": "hermes"},
+        {"text": "acme", "format": "acme"},
+        {"text": "broken", "format": "outside.tg"},
+        {"text": "one", "format": "hermes"},
+    ]
+    write("outside.tg", FILES["outside.tg"])
+    file = write("a.jsonl", "\n".join(map(json.dumps, lines)))
+    ran = run(command, "-f", "jsonl", file, write("b.jsonl", '{"text": "two", "format": "hermes"}'))
+    assert [line.get("content", line.get("text")) for line in ran.lines] == ["one", "two"]
+    told = [line[6:10] for line in ran.err.splitlines() if line.startswith("error[")]
+    assert told == ["E007", "E005", "E012", "E002"]
+    for number in range(1, 5):
+        assert f"a.jsonl:{number}" in ran.err
+    assert ran.code == 3
+    assert run(command, "--input", "jsonl", stdin='{"text": "no format"}').code == 2
 
 
 def test_the_worst_exit_code_counts(run: Run, write: Write) -> None:

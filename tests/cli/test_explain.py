@@ -89,7 +89,7 @@ def test_jsonl(run: Run) -> None:
     ("flags", "spans"),
     [
         (["--at", "20"], [[16, 52]]),
-        (["--at", "500"], []),
+        (["--at", "64"], [[52, 65]]),
         (["--held"], [[3, 16]]),
         (["--call", "0"], [[16, 52]]),
     ],
@@ -103,6 +103,15 @@ def test_choosing(flags: list[str], spans: list[list[int]], run: Run) -> None:
 def test_a_call_that_is_not_there(run: Run) -> None:
     ran = run(*EXPLAIN, "--call", "3", stdin=TEXT)
     assert (ran.code, ran.err) == (2, "error[E001]: no call 3 in <stdin>: it has 1 call\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_a_character_that_is_not_there(run: Run, write: Write) -> None:
+    ran = run(*EXPLAIN, "--at", "65", stdin=TEXT)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error[E001]: no character 65 in <stdin>: it has 65 characters, from 0 on\n"
+    ran = run(*EXPLAIN, "--at", "60", write("short.txt", "x"), write("long.txt", TEXT))
+    assert (ran.code, [line["span"] for line in ran.lines]) == (2, [[52, 65]])
 
 
 def test_timeline(run: Run, snapshot: SnapshotAssertion) -> None:

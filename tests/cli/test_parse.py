@@ -31,7 +31,7 @@ def test_a_text_file(run: Run, write: Write) -> None:
         "grammar": "hermes",
         "reasoning": "Two of them.",
         "content": "Booking — 満潮 at noon.",
-        "finish": "tool_calls",
+        "finish": None,
         "unfinished": False,
         "diagnostics": [],
         "tail": "",
@@ -118,8 +118,30 @@ def test_openai_and_anthropic(run: Run) -> None:
     }
     ran = run(*PARSE, "-f", "anthropic", stdin=CUT)
     assert [block["type"] for block in ran.lines[0]["content"]] == ["text", "tool_use"]
-    assert ran.lines[0]["stop_reason"] == "end_turn"
+    assert ran.lines[0]["stop_reason"] == "max_tokens"
     assert (ran.code, ran.err) == (1, "<stdin>: call 0 (book_ferry) is incomplete\n")
+    assert run(*PARSE, "-f", "anthropic", stdin=TEXT).lines[0]["stop_reason"] == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("told", "finish"), [({}, None), ({"finish_reason": "length"}, "length"), ({"finish_reason": "stop"}, "stop")]
+)
+@pytest.mark.parametrize("shape", ["jsonl", "events"])
+def test_a_finish_reason_is_not_made_up(told: dict[str, str], finish: str | None, shape: str, run: Run) -> None:
+    ran = run(*PARSE, "-f", shape, "--input", "jsonl", stdin=json.dumps({"text": "Hi.", **told}))
+    assert ran.lines[-1]["finish"] == finish
+
+
+def test_the_prompt_of_a_record(run: Run, write: Write) -> None:
+    opened = "<|im_start|>assistant\n<think>\n"
+    record = {"text": "Hm.</think>Yes.", "prompt": opened}
+    lines = [record, {**record, "prompt": "Hi"}, {**record, "prompt": [1]}, {**record, "starts_in": "content"}]
+    file = write("a.jsonl", "\n".join(map(json.dumps, lines)))
+    first, *others = run("parse", "-m", "qwen3", file).lines
+    assert (first["reasoning"], first["content"]) == ("Hm.", "Yes.")
+    assert [each["reasoning"] for each in others] == [None, None, None]
+    hi = write("hi.txt", "Hi")
+    assert run("parse", "-m", "qwen3", "--prompt", hi, file).lines[0]["reasoning"] is None
 
 
 def test_events(run: Run) -> None:
@@ -135,7 +157,7 @@ def test_events(run: Run) -> None:
         "v": 1,
         "type": "end",
         "seq": len(lines) - 1,
-        "finish": "tool_calls",
+        "finish": None,
         "unfinished": False,
         "tail": "",
         "record": {"file": "<stdin>"},

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from .conftest import Run
 
 Write = Callable[[str, "str | bytes"], str]
@@ -68,6 +70,53 @@ def test_bad_events_are_reported_and_the_rest_is_read(run: Run, write: Write) ->
     codes = [line[:11] for line in ran.err.splitlines()]
     assert codes == ["error[E023]", "error[E025]", "error[E024]", "error[E022]"]
     assert "a.sse:5: the server reported an error: engine died" in ran.err
+
+
+@pytest.mark.parametrize("shape", ["jsonl", "events"])
+def test_a_stream_that_ended_in_an_error(shape: str, run: Run, write: Write) -> None:
+    error = 'data: {"error": {"message": "engine died"}}\n\n'
+    file = write("a.sse", chunk("a") + chunk("x", 1) + error + chunk("whole", id="c2", finish="stop"))
+    ran = run(*PARSE, "-f", shape, file)
+    ends = [line for line in ran.lines if "finish" in line]
+    assert (ran.code, [line["finish"] for line in ends]) == (4, [None, None, "stop"])
+    told = "a.sse:5: the server reported an error: engine died"
+    assert [line["record"].get("problems") for line in ends] == [[told], [told], None]
+    assert f"problem: {told}\n" in run(*PARSE, "-f", "pretty", file).out
+
+
+BAD_PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"index": 0, "delta": {"content": 5}}, "content should be a string, found a number"),
+    ({"index": 0, "delta": {"content": ["b"]}}, "content should be a string, found a list"),
+    ({"index": 0, "delta": 5}, "delta should be an object, found a number"),
+    ({"index": 0, "text": 5}, "text should be a string, found a number"),
+    ({"index": "a", "delta": {"content": "lost"}}, "index should be an integer, found a string"),
+    ({"index": True, "delta": {"content": "lost"}}, "index should be an integer, found a boolean"),
+    ({"index": 0, "finish_reason": 1}, "finish_reason should be a string, found a number"),
+]
+
+
+@pytest.mark.parametrize(("choice", "wrong"), BAD_PARTS)
+def test_a_part_of_the_wrong_type_is_told(choice: dict[str, Any], wrong: str, run: Run, write: Write) -> None:
+    bad = f"data: {json.dumps({'id': 'c1', 'choices': [choice, {'index': 0, 'delta': {'content': 'b'}}]})}\n\n"
+    ran = run(*PARSE, write("a.sse", chunk("a") + bad + chunk("c", finish="stop")))
+    (line,) = ran.lines
+    assert (ran.code, line["content"], line["finish"]) == (4, "abc", "stop")
+    assert ran.err == f"error[E024]: a.sse:3: {wrong}\n"
+    assert line["record"]["problems"] == [f"a.sse:3: {wrong}"]
+
+
+def test_a_choice_that_is_no_object_leaves_the_others(run: Run, write: Write) -> None:
+    choices = [5, {"index": 0, "delta": {"content": "b"}}]
+    ran = run(*PARSE, write("a.sse", chunk("a") + f"data: {json.dumps({'id': 'c1', 'choices': choices})}\n\n"))
+    assert (ran.code, ran.lines[0]["content"]) == (4, "ab")
+    assert ran.err == "error[E024]: a.sse:3: a choice should be an object, found a number\n"
+
+
+def test_what_may_be_null_or_missing(run: Run, write: Write) -> None:
+    choices = [{"delta": {"content": "a"}}, {"index": None, "delta": None}, {"index": 0, "delta": {}}]
+    event = {"id": "c1", "choices": choices, "error": None}
+    ran = run(*PARSE, write("a.sse", f"data: {json.dumps(event)}\n\n"))
+    assert (ran.code, ran.err, ran.lines[0]["content"]) == (0, "", "a")
 
 
 def test_a_file_that_is_no_stream(run: Run, write: Write) -> None:

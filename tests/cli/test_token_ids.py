@@ -38,6 +38,10 @@ class Tokenizer:
             301: AddedToken("<tool_call>", False)
         }
 
+    def id_to_token(self, number: int) -> str | None:
+        assert 0 <= number < 2**32, "the package raises OverflowError"
+        return "a token" if number < 302 else None
+
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         assert not skip_special_tokens
         return b"".join(b"<tool_call>" if each == 301 else bytes([each]) for each in ids).decode(
@@ -80,6 +84,30 @@ def test_without_a_tokenizer(run: Run, write: Write) -> None:
     ran = run(*PARSE, write("a.jsonl", '{"token_ids": [1]}'))
     assert ran.code == 2
     assert ran.err == "error[E005]: a.jsonl:1 has token_ids and no text\n  hint: give --tokenizer DIR\n"
+
+
+def test_ids_that_are_none(run: Run, tokenizer: str, write: Write) -> None:
+    wrong: list[Any] = [[-1], [65, 302], [2**40], ["a", "b"], [65, True], [65, 1.0], 65]
+    lines = [*({"token_ids": each} for each in wrong), {"token_ids": ids("ok")}, {"text": "fine"}]
+    file = write("a.jsonl", "\n".join(map(json.dumps, lines)))
+    ran = run(*PARSE, "--tokenizer", tokenizer, file)
+    assert (ran.code, [line["content"] for line in ran.lines]) == (4, ["ok", "fine"])
+    should = "'token_ids' should be a list of token ids, found"
+    assert ran.err.splitlines() == [
+        "error[E027]: a.jsonl:1: token_ids.0 is -1, which the tokenizer lacks",
+        "error[E027]: a.jsonl:2: token_ids.1 is 302, which the tokenizer lacks",
+        f"error[E027]: a.jsonl:3: token_ids.0 is {2**40}, which the tokenizer lacks",
+        f"error[E027]: a.jsonl:4: {should} a string at index 0",
+        f"error[E027]: a.jsonl:5: {should} a boolean at index 1",
+        f"error[E027]: a.jsonl:6: {should} a number that is no integer at index 1",
+        f"error[E027]: a.jsonl:7: {should} a number",
+    ]
+
+
+def test_an_unknown_id_is_told_before_anything_is_written(run: Run, tokenizer: str, write: Write) -> None:
+    file = write("a.jsonl", json.dumps({"token_ids": [*ids("ok"), 999]}))
+    ran = run(*PARSE, "-f", "events", "--tokenizer", tokenizer, file)
+    assert (ran.code, ran.out) == (4, "")
 
 
 def test_tokenizers_that_cannot_be_used(

@@ -34,6 +34,9 @@ OUTSIDE = "a value stands outside call(...) (in rule 'turn')"
 NESTED = "a call stands inside a call (in rule 'turn')"
 IN_INNER = "a call stands inside a call (in rule 'inner')"
 CLOSER = "the closer of a draft must begin with a literal (in rule 'turn')"
+NAMELESS = """\
+a call has a 'key' but nothing gives it a name (in rule {rule!r})
+  hint: read it with 'name', or set it with let(name, "...")"""
 PEEK = "what '&' looks for must begin with a literal (in rule 'turn')"
 
 #: Name of the error, rules, whole message. ``turn`` is where content starts.
@@ -48,8 +51,9 @@ MISTAKES = [
     ("UnmarkedTextError", 'turn : content "<" name ws content', UNMARKED.format(what="a field")),
     ("UnmarkedTextError", 'turn : content "<" name key ">"', UNMARKED.format(what="a field")),
     ("UnmarkedTextError", 'turn : content "<" name', UNMARKED.format(what="a field")),
-    ("UnmarkedTextError", 'turn : content call("<" key ">" typed content)', UNMARKED.format(what="a value")),
-    ("UnmarkedTextError", 'turn : content call("<" key ">" typed)', UNMARKED.format(what="a value")),
+    ("UnmarkedTextError", 'turn : content call("<" name ":" key ">" typed content)',
+     UNMARKED.format(what="a value")),
+    ("UnmarkedTextError", 'turn : content call("<" name ":" key ">" typed)', UNMARKED.format(what="a value")),
     ("UnmarkedTextError", 'turn : content call("<" verbatim(code) name ">")', UNMARKED.format(what="a value")),
     # A repeat must read something each time.
     ("EmptyRepeatError", "turn : ws*", EMPTY),
@@ -100,6 +104,12 @@ MISTAKES = [
     ("MisplacedNodeError", 'turn : content "<" name quoted("|")', OUTSIDE),
     ("MisplacedNodeError", 'turn : content "<" verbatim(code) ">"', OUTSIDE),
     ("MisplacedNodeError", 'turn : content call("<" name ">" json) json', OUTSIDE),
+    # A call has a name.
+    ("GrammarError", 'turn : content call("<" key ">" typed "</>")', NAMELESS.format(rule="turn")),
+    ("GrammarError", 'turn : content call("<" arg)\narg : key ">" typed "</>" ("<" arg)?',
+     NAMELESS.format(rule="turn")),
+    ("GrammarError", 'turn : content (call("<" key ">" typed "</>") | call("[" name "]" json))',
+     NAMELESS.format(rule="turn")),
     # Calls do not nest.
     ("MisplacedNodeError", 'turn : content call("<" call("x" name ">" json) ">")', NESTED),
     ("MisplacedNodeError", 'turn : content call("<" name ">" inner)\ninner : "x" call(json)', IN_INNER),
@@ -133,6 +143,8 @@ NODES = [
     ("GrammarError", c.seq(c.content, c.lit("a", "")), "an empty literal would match everywhere (in rule 'turn')"),
     ("GrammarError", c.Call(c.seq(c.Field("name"), c.lit(":"), c.Elements(""))),
      "elements need a prefix in front of their tags (in rule 'turn')"),
+    ("GrammarError", c.seq(c.lit("<"), c.Field("name", limit=0), c.lit(">")),
+     "a field of at most 0 characters holds nothing (in rule 'turn')"),
     ("UnknownRuleError", c.seq(c.content, c.opt(c.Ref("call"))), "no rule named 'call' (in rule 'turn')"),
     ("BadPatternError", c.Field("name", chars="[a"),
      "/[a/ is not a regular expression: unterminated character set at position 0 (in rule 'turn')"),
@@ -180,7 +192,11 @@ RIGHT = [
     'turn : content "<" name ">" content',
     "turn : content ws",
     'turn : content ("x" drop)?',
-    'turn : content call("<" key ">" typed "</>")',
+    'turn : content call("<" name ":" key ">" typed "</>")',
+    'turn : content call("<" arg)\narg : key ">" let(name, "run") typed "</>"',
+    'turn : content "<" name ":" call(key ">" typed "</>")',
+    'turn : "<" key ">" choose key { /(?P<name>\\w+)/ -> call(key ">" typed "</>") }',
+    'turn : "<" kind ">" choose kind { /a/ when sole -> call(key ">" typed "</>") ; else -> () }',
     'turn : content call("<" verbatim(code))',
     'turn : content "<" name(chars: /[a-z]/) content',
     'turn : (ws "a")* "b"',

@@ -6,7 +6,7 @@ cuts        Any cut gives the same events once neighbours of one kind are joined
             indices and spans. Ids of our own making differ by nature. Diagnostics are compared on their own, as
             where they stand among pieces of arguments depends on how many pieces there are.
 spans       The message's spans tile the text. The text of a content or reasoning event is the raw text of its
-            span, up to one joining line feed in front.
+            span, up to one joining line feed in front, and to line feeds mended where the format asks for it.
 emitted     What ``feed`` gave out is never taken back: it is a prefix of all later events. Follows from cuts;
             what ``finish`` adds to text that was cut is the next law's.
 truncation  A text cut at any point and finished: a call that is complete there is the same call in the whole,

@@ -24,11 +24,7 @@ CASES = [
 ]
 
 #: Cases that do not hold, and why. A case that is here and holds is a failure too.
-KNOWN: dict[str, str] = {
-    "minicpmv/escaped-newlines-in-text": "spelled-out line feeds are not mended in text",
-    "minicpmv/escaped-newline-in-reasoning": "spelled-out line feeds are not mended in text",
-    "minicpmv/text-behind-a-call": "spelled-out line feeds are not mended in text",
-}
+KNOWN: dict[str, str] = {}
 
 
 def _marked(case: dict[str, Any]) -> Any:

@@ -184,6 +184,24 @@ def test_a_model_name(name: str, format_: str) -> None:
     assert registry.resolve(name) == format_
 
 
+@pytest.mark.parametrize(("name", "format_"), [*rows(TOOLS), *rows(REASONING)])
+def test_a_parser_name_without_its_separators(name: str, format_: str) -> None:
+    assert registry.resolve(name.translate(str.maketrans("", "", "-_."))) == format_
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("nope", ()), ("hermse", ("hermes",)), ("qwn3-coder", ("qwen3-coder",)), ("xyz", ())],
+)
+def test_only_near_names_are_suggested(name: str, near: tuple[str, ...]) -> None:
+    try:
+        found = registry.resolve(name)
+    except UnknownModelError as error:
+        assert error.near[:1] == near
+    else:
+        pytest.fail(f"{name} is {found}")
+
+
 def test_the_tables_have_every_format() -> None:
     """json-fenced and the like are found by their own names alone."""
     named = {*TOOLS, *REASONING, *MODELS}

@@ -167,10 +167,12 @@ def test_headers() -> None:
     assert grammar.joined == ("reasoning", "content")
     assert grammar.anchors == ("<|assistant|>\n",)
     assert grammar.ids == "alnum9"
+    assert grammar.mend == "line-feeds"
     assert grammar.facts == {
         "detect": ('template "[CALL]" and "[ARGS]" and not vocab "[NAME]"', 'arch kinds* and vocab "[CALL]"'),
         "rank": ("3",),
         "template": ("assistant turns are {{ content }} # kept",),
+        "x-mine": ("kept too # all of it",),
         "note": ("one # two three",),
     }
 

@@ -68,6 +68,9 @@ def test_formats(registry: Registry) -> None:
         ("QWEN3_CODER", "coder"),
         ("qwen3_xml", "coder"),
         ("qwen3", "qwen3"),  # a format's own name goes before what another claims
+        ("qwen3coder", "coder"),  # whatever separates the parts of a name, before any part of a model id
+        ("Qwen 3.XML", "coder"),
+        ("gemma4", "channels"),
         ("Gemma-4", "channels"),
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "coder"),  # the longest pattern
         ("Qwen/Qwen3-8B", "plain"),
@@ -93,7 +96,10 @@ def test_peers_names_that_are_no_format(registry: Registry, name: str) -> None:
     [
         ("hermse", ("plain",)),
         ("someone/codr", ("coder",)),
-        ("qwen_3_xml", ("coder",)),
+        ("qwen_3_xmi", ("coder",)),
+        ("plian", ("plain",)),
+        ("qwen", ("qwen3",)),
+        ("lost", ()),  # one letter away from 'last', but of four
         ("nothing like it at all", ()),
         ("families/think", ()),
         ("../grammars/coder", ("coder",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +45,11 @@ def test_machine_oracle_and_expectation_agree(name: str, data: st.DataObject, at
 @everywhere
 def test_skipped_formats_exist(name: str) -> None:
     assert SKIPPED.keys() <= set(FORMATS)
+
+
+def test_the_readings_are_independent_of_the_machine(root: Path) -> None:
+    modules = "first turns style headers paper book pen prose fields calls walk raw elements render"
+    modules += " parsing values stretches oracle generate"
+    for module in modules.split():
+        source = (root / "toolgrammar" / "readings" / f"{module}.py").read_text(encoding="utf-8")
+        assert "import" in source and "from toolgrammar.machine" not in source, module

@@ -7,8 +7,9 @@
     ...     send(event)
 
 Blocks never interleave: what belongs to another block while a call is open waits until that call has ended;
-nothing is dropped. ``input`` is an object in this API: a call that is cut or malformed has ``{}`` there (its
-text as received is in ``Message.calls``), and a cut one never yields the stop reason ``tool_use``.
+nothing is dropped. ``input`` is an object in this API: a call that is cut or malformed has ``{}`` there, and beside it a ``status``
+that says so, which clients of the API pass over (its text as received is in ``Message.calls``). Without a whole
+call the stop reason is never ``tool_use``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def message(msg: Message) -> dict[str, Any]:
     if msg.content is not None:
         blocks.append({"type": "text", "text": msg.content})
     for call in msg.calls:
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments or {}})
+        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments or {}}
+        blocks.append(block if call.status == "complete" else {**block, "status": call.status})
     return {
         "type": "message",
         "role": "assistant",

@@ -61,7 +61,8 @@ PAGES: Final[dict[str, Page]] = {
         "no usable tokenizer",
         USAGE,
         "A record has token_ids. They need --tokenizer DIR, a directory with tokenizer.json, and the "
-        "package 'tokenizers' (pip install tokenizers).",
+        "package 'tokenizers' (pip install tokenizers). A record that has nothing else is left out, "
+        "everything else is read.",
     ),
     "E006": Page(
         "output cannot be written",
@@ -74,7 +75,8 @@ PAGES: Final[dict[str, Page]] = {
         USAGE,
         "Nothing says which format the text is in. Give --model NAME (a format, a model id, a peer's "
         "parser name or a model directory) or --grammar FILE; in JSONL, a record may name it itself in "
-        "'format' or 'model'. 'toolgrammar detect FILE' ranks the formats for a text.",
+        "'format' or 'model'. 'toolgrammar detect FILE' ranks the formats for a text. The record was left "
+        "out, everything else was read.",
     ),
     "E012": Page(
         "unknown model or format",
@@ -107,12 +109,14 @@ PAGES: Final[dict[str, Page]] = {
         UNREADABLE,
         "The record has no text under the given --field (default: the first present of text, raw, "
         "output, content, then chunks, token_ids), or it is not a string. The record was left out, "
-        "everything else was read.",
+        "everything else was read. In a recorded stream only the part of the chunk that has the wrong "
+        "type is left out; the record names it among its 'problems'.",
     ),
     "E025": Page(
         "server reported an error",
         UNREADABLE,
-        "A recorded stream holds an error object instead of a delta. What came before it was parsed.",
+        "A recorded stream holds an error object instead of a delta. What came before it was parsed; the "
+        "records that were open then name it among their 'problems'.",
     ),
     "E026": Page(
         "not a case",
@@ -123,9 +127,9 @@ PAGES: Final[dict[str, Page]] = {
     "E027": Page(
         "unusable record",
         UNREADABLE,
-        "A record names its own tools, format, model or starts_in, and one of them cannot be used. The "
-        "record was left out, everything else was read. Options of the command line replace what a "
-        "record says.",
+        "A record names its own tools, format, model or starts_in, and one of them cannot be used; or its "
+        "token_ids are no list of ids that the tokenizer has. The record was left out, everything else was "
+        "read. Options of the command line replace what a record says.",
     ),
     "E090": Page(
         "internal error",
@@ -149,6 +153,10 @@ class CliError(Exception):
     def exit(self) -> int:
         """The exit code of this error."""
         return PAGES[self.code].exit
+
+
+class RecordError(CliError):
+    """An error of one record: it is shown and counted, and the other records are read, whatever its exit code."""
 
 
 def from_library(error: Exception) -> CliError | None:

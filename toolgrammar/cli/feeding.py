@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from toolgrammar import Parser
-from toolgrammar.cli.errors import CliError
-from toolgrammar.cli.grammars import given_grammar
+from toolgrammar.cli.errors import CliError, RecordError
+from toolgrammar.cli.grammars import given_grammar, named_file, placed
 from toolgrammar.cli.inputs import Record
 from toolgrammar.cli.options import Cut
 from toolgrammar.cli.tokenizing import read_tokenizer
@@ -16,6 +16,8 @@ from toolgrammar.parser import Start
 
 if TYPE_CHECKING:
     import random
+
+    from toolgrammar.combinators import Grammar
 
 
 def cut(pieces: Iterable[str], how: Cut) -> Iterator[str]:
@@ -105,6 +107,7 @@ class Parsers:
             raise CliError("E001", "--start and --prompt exclude each other")
         self._model = model
         self._grammar = given_grammar(grammar, template)
+        self._path = grammar
         self.tools = read_tools(tools)
         self._start = start
         self._prompt = read_prompt(prompt)
@@ -116,54 +119,70 @@ class Parsers:
             self.make(Record("", ()))
 
     def make(self, record: Record) -> Parser:
-        """A fresh parser for ``record``."""
+        """A fresh parser for ``record``. Raises ``RecordError`` for what the record lacks or says wrong, another
+        ``CliError`` or ``GrammarError`` for what an option does."""
         name = self._model or record.format
         if not name and self._grammar is None:
-            raise CliError(
+            raise RecordError(
                 "E007",
                 f"no model given for {record.label}",
                 "--model NAME, --grammar FILE or --template FILE; 'toolgrammar detect FILE' ranks the formats",
             )
         tools = self.tools if self.tools is not None else record.tools
         start = self._start or (record.start if self._prompt is None else "") or "auto"
-        key = (name, start, tools)
+        prompt = self._prompt if self._prompt is not None else record.prompt
+        key = (name, start, tools, prompt)
         if self._fresh is None or self._fresh[0] != key:
-            self._fresh = (key, self._new(name, tools, start, record))
+            self._fresh = (key, self._new(name, tools, start, prompt, record))
         return self._fresh[1].copy()
 
-    def _new(self, name: str, tools: Any, start: str, record: Record) -> Parser:
+    def _new(self, name: str, tools: Any, start: str, prompt: str | None, record: Record) -> Parser:
+        grammar = self._grammar if self._grammar is not None else self._file_grammar(name, record)
         try:
             return Parser(
                 name or None,
                 tools=tools,
                 start=cast(Start, start),
-                prompt=self._prompt,
+                prompt=prompt,
                 repair=self._repair,
                 strict=self._strict,
-                grammar=self._grammar,
+                grammar=grammar,
                 tokenizer=self.tokenizer,
             )
         except UnknownModelError as error:
             where = "" if self._model is not None else f"{record.label}: "
-            raise CliError("E012", f"{where}{error}", error.hint) from error
+            raise RecordError("E012", f"{where}{error}", error.hint) from error
         except ToolsError as error:
             if self.tools is not None:
                 raise CliError("E003", str(error), error.hint) from error
-            raise CliError("E027", f"{record.label}: {error}", error.hint) from error
-        except GrammarError:
-            raise
+            raise RecordError("E027", f"{record.label}: {error}", error.hint) from error
+        except GrammarError as error:
+            raise placed(error, self._path) if self._path is not None else error from None
         except ValueError as error:
             if self._start is not None or not record.start:
                 raise CliError("E001", str(error)) from error
-            raise CliError("E027", f"{record.label}: {error}") from error
+            raise RecordError("E027", f"{record.label}: {error}") from error
+
+    def _file_grammar(self, name: str, record: Record) -> Grammar | None:
+        """The grammar of a model name that is a grammar file, None for any other name."""
+        try:
+            return named_file(name)
+        except CliError as error:
+            if self._model is not None:
+                raise
+            raise RecordError(error.code, f"{record.label}: {error.message}", error.hint) from error
 
 
 def pieces_of(record: Record, how: Cut, tokenizer: Any) -> Iterator[Any]:
-    """What to feed for ``record``: pieces of text, or lists of token ids."""
+    """What to feed for ``record``: pieces of text, or lists of token ids. Raises ``RecordError`` before the first
+    piece, for ids without a tokenizer and ids it does not have."""
     if record.token_ids is not None and tokenizer is not None:
+        for at, number in enumerate(record.token_ids):
+            if not tokenizer.has(number):
+                raise RecordError("E027", f"{record.label}: token_ids.{at} is {number}, which the tokenizer lacks")
         for number in record.token_ids:
             yield [number]
         return
     if record.token_ids is not None and not record.pieces:
-        raise CliError("E005", f"{record.label} has token_ids and no text", "give --tokenizer DIR")
+        raise RecordError("E005", f"{record.label} has token_ids and no text", "give --tokenizer DIR")
     yield from cut(record.pieces, how)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from toolgrammar import combinators as c
 from toolgrammar.cli.errors import CliError
+from toolgrammar.errors import GrammarError
 
 _CONTROL: Final = re.compile(r"<[|｜][^<>]*[|｜]>")
 
@@ -30,7 +31,7 @@ def load(name: str) -> c.Grammar:
 
 
 def load_file(path: str) -> c.Grammar:
-    """The grammar of a file, whatever its suffix."""
+    """The grammar of a file, whatever its suffix; one that does not compile is refused, with the place."""
     from toolgrammar import registry
     from toolgrammar.language import read_grammar_file
 
@@ -38,11 +39,47 @@ def load_file(path: str) -> c.Grammar:
         what = "is a directory" if os.path.isdir(path) else "there is no such file"
         raise CliError("E002", f"cannot read grammar file {path}: {what}")
     try:
-        return registry.load(path) if path.endswith(".tg") else read_grammar_file(path)
+        grammar = registry.load(path) if path.endswith(".tg") else read_grammar_file(path)
     except OSError as error:
         raise CliError("E002", f"cannot read grammar file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CliError("E002", f"grammar file {path} is not UTF-8 at byte {error.start}") from error
+    _compile(grammar, path)
+    return grammar
+
+
+def named_file(name: str) -> c.Grammar | None:
+    """The grammar of a model name that is a grammar file, None for any other name. Raises ``CliError``."""
+    from toolgrammar.cli.errors import from_library
+
+    if not name.endswith(".tg") or not os.path.isfile(name):
+        return None
+    try:
+        return load_file(name)
+    except GrammarError as error:
+        raise from_library(error) or error from error
+
+
+def _compile(grammar: c.Grammar, path: str) -> None:
+    """Compile ``grammar``; the parser finds the program. Raises ``GrammarError`` with its place in ``path``."""
+    from toolgrammar.machine.cache import program_of
+
+    try:
+        program_of(grammar)
+    except GrammarError as error:
+        raise placed(error, path) from None
+
+
+def placed(error: GrammarError, path: str) -> GrammarError:
+    """``error`` with the place of its rule in the file ``path``, if it has none: compiling knows only rules."""
+    from toolgrammar import registry
+    from toolgrammar.language import read_source_file
+
+    if error.where is not None or not error.rule:
+        return error
+    is_tg = path.endswith(".tg")
+    where = registry.where(path, error.rule) if is_tg else read_source_file(path).where.get(error.rule)
+    return type(error)(error.message, rule=error.rule, where=where, hint=error.hint)
 
 
 def given_grammar(grammar: str | None, template: str | None) -> c.Grammar | None:

@@ -39,6 +39,9 @@ class Record(Struct):
     start: str = ""
     finish: str | None = None
     token_ids: Sequence[int] | None = None
+    prompt: str | None = None
+    #: What was wrong with parts of it that were left out, each told on the console too.
+    problems: list[str] = []
 
     @property
     def live(self) -> bool:
@@ -180,7 +183,7 @@ def json_object(name: str, number: int, offset: int, line: bytes) -> dict[str, A
     except (ValueError, RecursionError) as error:
         raise CliError("E023", f"{name}:{number}: JSON that cannot be read: {error}") from error
     if not isinstance(value, dict):
-        raise CliError("E023", f"{name}:{number}: expected a JSON object, found {_kind(value)}")
+        raise CliError("E023", f"{name}:{number}: expected a JSON object, found {kind_name(value)}")
     return value
 
 
@@ -194,8 +197,8 @@ def record_of(data: dict[str, Any], name: str, number: int, field: str | None, c
     for key, kind in (("tools", list), ("format", str), ("model", str), ("starts_in", str)):
         if data.get(key) is not None and not isinstance(data[key], kind):
             wanted = "a list" if kind is list else "a string"
-            raise CliError("E027", f"{where}: {key!r} should be {wanted}, found {_kind(data[key])}")
-    finish = data.get("finish_reason")
+            raise CliError("E027", f"{where}: {key!r} should be {wanted}, found {kind_name(data[key])}")
+    finish, prompt = data.get("finish_reason"), data.get("prompt")
     return Record(
         file=name,
         line=number,
@@ -206,6 +209,7 @@ def record_of(data: dict[str, Any], name: str, number: int, field: str | None, c
         start=data.get("starts_in") or "",
         finish=finish if isinstance(finish, str) else None,
         token_ids=ids,
+        prompt=prompt if isinstance(prompt, str) else None,
     )
 
 
@@ -221,6 +225,8 @@ def _text_of(
             return None, pieces, None
         if (ids := _numbers(value)) is not None:
             return None, None, ids
+        if field.endswith("token_ids"):
+            _must_be_ids(value, field, where)
         raise _no_text(data, field, value, where)
     text = None
     for key in TEXT_FIELDS:
@@ -232,6 +238,7 @@ def _text_of(
     pieces = _strings(data.get("chunks"))
     if pieces is None:
         pieces = _strings(data.get("token_texts"))
+    _must_be_ids(data.get("token_ids"), "token_ids", where)
     ids = _numbers(data.get("token_ids"))
     if text is None and pieces is None and ids is None:
         raise _no_text(data, None, None, where)
@@ -266,6 +273,18 @@ def _numbers(value: Any) -> list[int] | None:
     return value
 
 
+def _must_be_ids(value: Any, key: str, where: str) -> None:
+    """Raise for what is there and is no list of integers, with the first item that is wrong."""
+    if value is None:
+        return
+    if not isinstance(value, list):
+        raise CliError("E027", f"{where}: {key!r} should be a list of token ids, found {kind_name(value)}")
+    for at, item in enumerate(value):
+        if type(item) is not int:
+            found = "a number that is no integer" if isinstance(item, float) else kind_name(item)
+            raise CliError("E027", f"{where}: {key!r} should be a list of token ids, found {found} at index {at}")
+
+
 def _no_text(data: dict[str, Any], field: str | None, value: Any, where: str) -> CliError:
     has = ", ".join(list(data)[:12]) or "nothing"
     if field is None:
@@ -273,10 +292,11 @@ def _no_text(data: dict[str, Any], field: str | None, value: Any, where: str) ->
         return CliError("E024", message, f"the record has: {has}; choose one with --field")
     if value is None:
         return CliError("E024", f"{where}: no field {field!r}", f"the record has: {has}")
-    return CliError("E024", f"{where}: field {field!r} is {_kind(value)}, not text")
+    return CliError("E024", f"{where}: field {field!r} is {kind_name(value)}, not text")
 
 
-def _kind(value: Any) -> str:
+def kind_name(value: Any) -> str:
+    """What ``value`` is in JSON, for messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 

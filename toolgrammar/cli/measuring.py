@@ -12,8 +12,8 @@ from toolgrammar.events import CallArguments
 
 #: Fewer deltas than this, and a tenth of them is too short to be compared with another.
 GROWTH_FROM = 500
-#: The last deltas close calls and sections: their cost is there once, whatever came before, and is no growth.
-CLOSING = 12
+#: The last deltas close calls and sections, and what was told is put together once: that is there once and no growth.
+CLOSING = 16
 
 LIMIT_US, LIMIT_PLAIN_US, LIMIT_GROWTH, LIMIT_PIECES = 2.0, 0.6, 1.3, 0.9
 

@@ -16,7 +16,7 @@ VERSION: Final = 1
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """Where something was read: the file, and of a record its line, id and choice."""
+    """Where something was read: the file, and of a record its line, id and choice, and what in it was bad."""
     found: dict[str, Any] = {"file": record.file}
     if record.line is not None:
         found["line"] = record.line
@@ -24,6 +24,8 @@ def record_json(record: Record) -> dict[str, Any]:
         found["id"] = record.id
     if record.choice is not None:
         found["choice"] = record.choice
+    if record.problems:
+        found["problems"] = list(record.problems)
     return found
 
 
@@ -81,11 +83,11 @@ def message_json(message: Message, record: Record | None = None) -> dict[str, An
     return found
 
 
-def finish_of(message: Message) -> str:
-    """Why the model stopped: as told, else ``tool_calls`` or ``stop``."""
+def finish_of(message: Message) -> str | None:
+    """Why the model stopped, ``tool_calls`` for a stop with a whole call; None if nothing told."""
     from toolgrammar.adapters.openai import finish_reason
 
-    return finish_reason(message)
+    return finish_reason(message) if message.finish is not None else None
 
 
 def lossless(message: Message) -> bool:

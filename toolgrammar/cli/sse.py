@@ -2,6 +2,9 @@
 
 The raw text is in ``choices[].delta.content`` (chat) or ``choices[].text`` (completions); each delta is one
 piece. A file may hold several streams; ``[DONE]``, another id or the end of the file ends one.
+
+What is wrong with a chunk is an error on the console and one of the ``problems`` of the records it belongs to: of
+its choice, or of every choice of the stream where it names none.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolgrammar.cli.errors import CliError
-from toolgrammar.cli.inputs import Record, Source, json_object
+from toolgrammar.cli.inputs import Record, Source, json_object, kind_name
 from toolgrammar.cli.terminal import Console
 
 
@@ -28,7 +31,7 @@ def streams(source: Source, console: Console) -> Iterator[Record]:
                 yield from stream.take()
             stream.add(event, number)
         except CliError as error:
-            console.error(error)
+            stream.problem(error)
     yield from stream.take()
     if not number and source.at:
         console.error(CliError("E023", f"{source.name}: no 'data:' line; this is no recorded event stream"))
@@ -67,10 +70,15 @@ class _Stream:
         """Whether ``event`` belongs to another response."""
         return bool(self._records) and event.get("id") is not None and event["id"] != self._id
 
+    def problem(self, error: CliError, index: int | None = None) -> None:
+        """Tell ``error`` on the console and in the record of choice ``index``, of None in all that are open."""
+        self._console.error(error)
+        for record in self._records.values() if index is None else (self._records[index],):
+            record.problems.append(error.message)
+
     def add(self, event: dict[str, Any], number: int) -> None:
-        """Take in one chunk."""
-        if "error" in event:
-            error = event["error"]
+        """Take in one chunk. Raises ``CliError`` for one of which nothing can be used."""
+        if (error := event.get("error")) is not None:
             text = error.get("message") if isinstance(error, dict) else error
             raise CliError("E025", f"{self._name}:{number}: the server reported an error: {text}")
         choices = event.get("choices")
@@ -79,14 +87,27 @@ class _Stream:
         self._id = event.get("id", self._id)
         for choice in choices:
             if not isinstance(choice, dict):
-                raise CliError("E024", f"{self._name}:{number}: a choice that is no object")
-            self._choice(choice, event, number)
+                self.problem(self._wrong("a choice", "an object", choice, number))
+                continue
+            index = choice.get("index")
+            if index is None or type(index) is int:
+                self._choice(index or 0, choice, event, number)
+            else:
+                self.problem(self._wrong("index", "an integer", index, number))
 
-    def _choice(self, choice: dict[str, Any], event: dict[str, Any], number: int) -> None:
-        index = choice.get("index") if isinstance(choice.get("index"), int) else 0
-        assert isinstance(index, int)
-        delta = choice.get("delta")
-        text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
+    def _wrong(self, what: str, wanted: str, value: Any, number: int) -> CliError:
+        return CliError("E024", f"{self._name}:{number}: {what} should be {wanted}, found {kind_name(value)}")
+
+    def _part(self, inside: dict[str, Any], key: str, kind: type, index: int, number: int) -> Any:
+        """``inside[key]`` if it is a ``kind``; None if it is not there, and if it is wrong, which is told."""
+        value = inside.get(key)
+        if value is None or isinstance(value, kind):
+            return value
+        wanted = "a string" if kind is str else "an object"
+        self.problem(self._wrong(key, wanted, value, number), index)
+        return None
+
+    def _choice(self, index: int, choice: dict[str, Any], event: dict[str, Any], number: int) -> None:
         if index not in self._records:
             self._pieces[index] = []
             model = event.get("model")
@@ -98,10 +119,12 @@ class _Stream:
                 choice=index,
                 format=model if isinstance(model, str) else "",
             )
-        if isinstance(text, str) and text:
+        delta = self._part(choice, "delta", dict, index, number)
+        inside, key = (choice, "text") if delta is None else (delta, "content")
+        if text := self._part(inside, key, str, index, number):
             self._pieces[index].append(text)
-        if isinstance(choice.get("finish_reason"), str):
-            self._records[index].finish = choice["finish_reason"]
+        if finish := self._part(choice, "finish_reason", str, index, number):
+            self._records[index].finish = finish
         parsed = isinstance(delta, dict) and any(
             delta.get(key) for key in ("tool_calls", "reasoning", "reasoning_content", "function_call")
         )

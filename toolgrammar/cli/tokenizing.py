@@ -13,6 +13,7 @@ class FileTokenizer:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
+        self._known: set[int] = set()
         self._special = {
             number: token.content
             for number, token in tokenizer.get_added_tokens_decoder().items()
@@ -22,6 +23,15 @@ class FileTokenizer:
     def special_tokens(self) -> dict[int, str]:
         """Special tokens: id to text."""
         return self._special
+
+    def has(self, number: int) -> bool:
+        """Whether ``number`` is the id of a token; the package raises for one that is not 32 bits wide."""
+        if number in self._known:
+            return True
+        if not 0 <= number < 2**32 or self._tokenizer.id_to_token(number) is None:
+            return False
+        self._known.add(number)
+        return True
 
     def decoder(self) -> Decoder:
         """A decoder for one stream."""

@@ -83,7 +83,7 @@ class Workload:
 
 
 def build(grammar: Grammar, name: str) -> Workload:
-    """The workload ``name`` in the format of ``grammar``."""
+    """The workload ``name`` in the format of ``grammar``; ``RenderError`` if it has no way to say it."""
     calls: list[tuple[str, dict[str, Any]]] = []
     reasoning = content = argument = ""
     if name in ("short", "five"):

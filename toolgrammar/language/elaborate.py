@@ -209,6 +209,7 @@ def _grammar(book: Book, rules: dict[str, c.Node], starts: dict[str, str]) -> c.
         )
 
     ids = every("ids", "words", head.IDS)
+    mend = every("mend", "words", head.MENDED)
     titles = [head.title(line) for line in book.headers.get("title", ())]
     for line in book.headers.get("detect", ()):
         parse_detect(line)
@@ -223,6 +224,7 @@ def _grammar(book: Book, rules: dict[str, c.Node], starts: dict[str, str]) -> c.
         models=tuple(model.lower() for model in every("models", "words")),
         title=titles[0] if titles else "",
         ids=ids[0] if ids else "call",
+        mend=mend[0] if mend else "",
         facts={
             word: tuple(line.body for line in lines)
             for word, lines in book.headers.items()

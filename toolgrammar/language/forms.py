@@ -81,7 +81,7 @@ def _captured(given: Given) -> c.Node:
         offered="offered" in given.flags,
         empty="empty" in given.flags,
         unescape=given.one_of(c.Field, "unescape"),
-        limit=given.number("limit", c.FIELD_LIMIT),
+        limit=given.number("limit", c.FIELD_LIMIT, least=1),
         holds=given.listed("holds", ()),
     )
 

@@ -85,12 +85,15 @@ class Given:
             raise GrammarSyntaxError(f"'{name}' takes the name of a register", where=value.where)
         return value.name
 
-    def number(self, name: str, default: int) -> int:
+    def number(self, name: str, default: int, least: int = 0) -> int:
+        """An option that is a number, of at least ``least``."""
         value = self.options.get(name)
         if value is None:
             return default
         if not isinstance(value, t.Number):
             raise GrammarSyntaxError(f"'{name}' takes a number", where=value.where)
+        if value.value < least:
+            raise GrammarSyntaxError(f"'{name}' takes a number from {least} on", where=value.where)
         return value.value
 
     def char_class(self, name: str) -> str:

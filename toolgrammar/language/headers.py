@@ -20,13 +20,18 @@ from toolgrammar.language.tree import Header, Item
 IDENTITY = frozenset({"title", "names", "models", "detect", "rank", "note"})
 #: Headers of literals, and the field of ``Grammar`` each fills.
 LITERALS = {"stop": "stops", "tokens": "tokens", "skip": "skips", "anchor": "anchors"}
-#: Headers made of words and literals. Any other is kept as text, where ``#`` is no comment.
+#: Headers made of words and literals. The others are kept as text, where ``#`` is no comment.
 STRUCTURED = frozenset(
-    {"title", "names", "models", "join", "ids", "import", "like", "detect", "rank", *LITERALS}
+    {"title", "names", "models", "join", "ids", "mend", "import", "like", "detect", "rank", *LITERALS}
 )
 #: Of these, the ones that stay text in ``Grammar.facts``.
 FACTS = frozenset({"detect", "rank"})
+#: The other headers: an unknown word is a mistake, unless it begins with ``FREE``.
+TEXTS = frozenset({"note", "template", "response-template", "write"})
+KNOWN = STRUCTURED | TEXTS | {"start"}
+FREE = "x-"
 IDS = ("call", "alnum9")
+MENDED = ("line-feeds",)
 SINKS = ("content", "reasoning")
 
 _HEADER = re.compile(r"^@[^\n]*(?:\n[ \t]+[^\s][^\n]*)*", re.MULTILINE)
@@ -45,19 +50,26 @@ def headers(page: Page, only: Collection[str]) -> Iterator[Header]:
 
 
 def header(page: Page, offset: int, text: str) -> Header:
-    """The header that ``text`` at ``offset`` is."""
+    """The header that ``text`` at ``offset`` is. Raises ``GrammarSyntaxError`` for a word that is none."""
     word = _WORD.match(text)
     if word is None:
         raise GrammarSyntaxError(
             "expected a word directly behind '@'", where=page.where(offset), hint="as in '@names hermes'"
         )
-    for near in (f"{word[1]}s", word[1].removesuffix("s")):
-        if word[1] not in STRUCTURED and near in {*STRUCTURED, "start"}:
-            raise GrammarSyntaxError(
-                f"no header @{word[1]}", where=page.where(offset), hint=f"did you mean @{near}?"
-            )
+    if word[1] not in KNOWN and not word[1].startswith(FREE):
+        raise fail(f"no header @{word[1]}", page.where(offset), _near_header(word[1]))
     items = tuple(_items(page, offset + word.end(), text[word.end() :])) if word[1] in STRUCTURED else ()
     return Header(word[1], _body(word[1], text[word.end() :]), items, page, offset)
+
+
+def _near_header(word: str) -> str:
+    """What an unknown header may have been meant to be."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower(), sorted(KNOWN), 1, 0.7)
+    if near:
+        return f"did you mean @{near[0]}?"
+    return f"facts of your own begin with '{FREE}', as in '@{FREE}{word} ...'"
 
 
 def _body(word: str, text: str) -> str:

@@ -59,6 +59,8 @@ def _headers(grammar: c.Grammar) -> Iterator[str]:
         yield f"@join {' '.join(grammar.joined)}"
     if grammar.ids != "call":
         yield f"@ids {grammar.ids}"
+    if grammar.mend:
+        yield f"@mend {grammar.mend}"
     for word, lines in grammar.facts.items():
         yield from (f"@{word} {line}".rstrip() for line in lines)
 

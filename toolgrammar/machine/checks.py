@@ -35,18 +35,61 @@ def check_rules(grammar: c.Grammar) -> None:
                 raise GrammarError("an empty literal would match everywhere", rule=rule)
             if isinstance(inner, c.Elements) and not inner.prefix:
                 raise GrammarError("elements need a prefix in front of their tags", rule=rule)
+            if isinstance(inner, c.Field) and inner.limit < 1:
+                raise GrammarError(f"a field of at most {inner.limit} characters holds nothing", rule=rule)
             if isinstance(inner, c.Field) and inner.chars:
                 check_class(inner.chars, rule)
             if isinstance(inner, c.Choose):
                 for arm in inner.arms:
                     check_pattern(arm.pattern, rule)
+    _check_names(grammar)
 
 
-def walk(node: Any) -> Iterator[Any]:
-    """``node`` and every node inside it."""
+def _check_names(grammar: c.Grammar) -> None:
+    """A call with parameters gets its name in it, or from what stands outside of calls."""
+    if any(_names(node) for rule in grammar.rules.values() for node in walk(rule, into_calls=False)):
+        return
+    for rule, node in grammar.rules.items():
+        for call in walk(node):
+            body = list(_reached(grammar, call)) if isinstance(call, c.Call) else []
+            if any(_reads_key(inner) for inner in body) and not any(map(_names, body)):
+                raise GrammarError(
+                    "a call has a 'key' but nothing gives it a name", rule=rule,
+                    hint="read it with 'name', or set it with let(name, \"...\")",
+                )  # fmt: skip
+
+
+def _reached(grammar: c.Grammar, node: Any) -> Iterator[Any]:
+    """``node``, every node inside it, and those of the rules it refers to."""
+    waiting, seen = [node], set[str]()
+    while waiting:
+        for inner in walk(waiting.pop()):
+            yield inner
+            if isinstance(inner, c.Ref) and inner.rule in grammar.rules and inner.rule not in seen:
+                seen.add(inner.rule)
+                waiting.append(grammar.rules[inner.rule])
+
+
+def _reads_key(node: Any) -> bool:
+    return isinstance(node, c.Field) and node.register == "key"
+
+
+def _names(node: Any) -> bool:
+    """Whether ``node`` sets the name of a call."""
+    match node:
+        case c.Field("name") | c.Let("name") | c.Envelope():
+            return True
+        case c.Choose(_, arms):
+            return any("(?P<name>" in arm.pattern or arm.when in ("sole", "mangled") for arm in arms)
+    return False
+
+
+def walk(node: Any, into_calls: bool = True) -> Iterator[Any]:
+    """``node`` and every node inside it, without those inside calls if so asked."""
     yield node
-    for child in c.children(node):
-        yield from walk(child)
+    if into_calls or not isinstance(node, c.Call):
+        for child in c.children(node):
+            yield from walk(child, into_calls)
 
 
 def tags(grammar: c.Grammar, opener: str) -> tuple[str, ...]:

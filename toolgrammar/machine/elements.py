@@ -31,7 +31,7 @@ from toolgrammar.machine.element_types import ElementTypes
 from toolgrammar.machine.json_writer import UNSAFE, escape_json
 from toolgrammar.machine.program import RUN_LIMIT
 from toolgrammar.machine.safe_text import partial_pattern
-from toolgrammar.machine.scanner import DONE, FLAW, MORE, Scanner
+from toolgrammar.machine.scanner import DEPTH_LIMIT, DONE, FLAW, MORE, Scanner
 from toolgrammar.typing_rules import ARRAY, NO_SCHEMA, OBJECT, STRING, Plan, quote
 
 # Where the scanner stands.
@@ -220,7 +220,7 @@ class ElementArguments(Scanner):
             self.quiet = _tag_end
             return self._wait(at)
         key = buf[behind:stop]
-        if f"{key}>".startswith(self._breaks):
+        if f"{key}>".startswith(self._breaks) or len(self._kinds) >= DEPTH_LIMIT:
             return self._flaw(at)
         if self._state == OPEN:
             self._has_children(key)

@@ -192,7 +192,7 @@ class Finisher(Firsts):
                 | set(state.node.trim[-1:])
                 | {"\n" if state.node.reopen else ""}
             )
-            pattern = "[" + re.escape("".join(sorted(special))) + r'"\\\x00-\x1f]'
+            pattern = "[" + re.escape("".join(sorted(special))) + r'"\\\x00-\x1f\ud800-\udfff]'
             state.full = pattern_of(pattern, "search", state, "full")
 
     def breakers(self, have: list[Arm], state: State) -> list[Arm]:

@@ -37,7 +37,7 @@ from toolgrammar.machine.json_strings import (
     requote,
 )
 from toolgrammar.machine.safe_text import SafeText
-from toolgrammar.machine.scanner import DONE, KEY_END, MORE, WORD_END, Scanner
+from toolgrammar.machine.scanner import DEPTH_LIMIT, DONE, KEY_END, MORE, WORD_END, Scanner
 
 # What is expected next. From START_STATE on, unconsumed text is looked at again; before it, ``_held`` says
 # where to go on. 11 and 12 belong to ``JsonArguments``.
@@ -303,6 +303,8 @@ class JsonObject(Scanner):
             return self._word_start(buf, i, end)
         if char == '"':
             self._state = _STRING
+        elif char in "{[" and len(self._stack) >= DEPTH_LIMIT:
+            return self._flaw(i)
         elif char == "{":
             self._open_object()
         elif char == "[":

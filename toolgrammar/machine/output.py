@@ -29,11 +29,10 @@ _ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 class Output:
     """What was said so far and what is still held. The base of ``Session``."""
 
-    def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool) -> None:
+    def __init__(self, program: Program, tools: ToolTable, repair: bool) -> None:
         self.program = program
         self.tools = tools
         self.repair = repair
-        self.strict = strict
         #: Raw characters consumed before the current buffer.
         self.base = 0
         self.sink: list[Event] = []

@@ -21,6 +21,7 @@ from toolgrammar.machine.held_scanner import KEY_LIMIT, HeldScanner, skip_space
 from toolgrammar.machine.json_writer import escape_json
 from toolgrammar.machine.python_scalars import CONSTANTS, scalar_json
 from toolgrammar.machine.python_strings import AFTER, PythonStrings
+from toolgrammar.machine.scanner import DEPTH_LIMIT
 
 VALUE: Final = 4  # a value must begin
 ITEM: Final = 5  # an element or the closing bracket
@@ -122,6 +123,8 @@ class PythonLiterals(PythonStrings):
 
     def _open(self, char: str, cur: int) -> int:
         in_key = self._key_at >= 0
+        if len(self._kinds) >= DEPTH_LIMIT:
+            return self._flaw(cur)
         self._slots.append(-1)
         if char == "[":
             if in_key:

@@ -30,6 +30,7 @@ from toolgrammar.machine.held_scanner import (
 )
 from toolgrammar.machine.json_writer import escape_json
 from toolgrammar.machine.safe_text import SafeText
+from toolgrammar.machine.scanner import DEPTH_LIMIT
 
 # The states. ``Notation`` knows them by their order.
 OPENER: Final = 1  # the outermost bracket must follow
@@ -128,6 +129,8 @@ class QuotedObject(HeldScanner):
     # Brackets.
 
     def _open(self, cur: int, kind: int) -> int:
+        if len(self._kinds) >= DEPTH_LIMIT:
+            return self._flaw(cur)
         self._release()
         self._kinds.append(kind)
         self._schemas.append(self._schema)

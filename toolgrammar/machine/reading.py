@@ -27,8 +27,8 @@ TAIL_LIMIT: Final = 65_536
 class Reading(Output):
     """Consumes input. ``buf`` holds what is undecided; ``held`` the raw text of an open attempt."""
 
-    def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool, start: State) -> None:
-        super().__init__(program, tools, repair, strict)
+    def __init__(self, program: Program, tools: ToolTable, repair: bool, start: State) -> None:
+        super().__init__(program, tools, repair)
         self.state = start
         #: 0: the state was just entered; further phases are the state's own.
         self.phase = 0

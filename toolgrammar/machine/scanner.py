@@ -34,6 +34,9 @@ MORE: Final = 0
 DONE: Final = 1
 FLAW: Final = 2
 
+#: Containers open in one another; what nests deeper is not valid: no decoder would read it.
+DEPTH_LIMIT: Final = 512
+
 #: Finds the end of a word, and of a quoted string.
 WORD_END: Final = re.compile(r"[^0-9A-Za-z_]").search
 STRING_END: Final = re.compile(r"""["'\\]""").search

@@ -33,11 +33,10 @@ class Session(Loop):
         program: Program,
         tools: ToolTable,
         repair: bool = True,
-        strict: bool = False,
         start: str = "content",
     ) -> None:
         bind(program)
-        super().__init__(program, tools, repair, strict, program.starts[start])
+        super().__init__(program, tools, repair, program.starts[start])
         #: Finds nothing in a delta that may go straight into the open string argument; None: there is none.
         self.plain: Any = None
         #: The next delta may go straight through, if a test of its characters allows it.
@@ -51,6 +50,8 @@ class Session(Loop):
         self.edge = ""
         self.clear: Any = None
         self.event: Any = None
+        #: ``finish`` was called.
+        self.over = False
         #: What was given out and is in no message yet.
         self.story: list[Event] = []
         self.story_limit = STORY_LIMIT
@@ -153,6 +154,8 @@ class Session(Loop):
         """The long way: the loop over steps."""
         if not isinstance(text, str):
             raise TypeError("text expected; token ids need a tokenizer: Parser(..., tokenizer=...)")
+        if self.over:
+            raise RuntimeError("the output is finished; nothing can be fed behind its end")
         out: list[Event] = []
         self.out = out
         spec = self.spec
@@ -198,15 +201,19 @@ class Session(Loop):
             self.tail.append(self.buf[:TAIL_LIMIT])
         self.base, self.buf = at, ""
         self.story += self.out
+        self.over, self.straight, self.expect, self.quiet, self.direct = True, False, "", None, None
         return self.out
+
+    @property
+    def undecided_from(self) -> int:
+        """The raw position up to which everything is given out or decided."""
+        return min(self.spec[0].start, self.base) if self.spec else self.base
 
     @property
     def held_characters(self) -> int:
         """How many raw characters are fed but neither given out nor decided."""
         held = len(self.buf) + (self.base - self.spec[0].start if self.spec else 0)
         return min(held, self.base + len(self.buf))  # what the prompt left undecided is not counted
-
-    # ---- the loop -----------------------------------------------------------------------------------------
 
     # ---- how the next delta is best read ------------------------------------------------------------------
 
@@ -233,7 +240,7 @@ class Session(Loop):
         if self.trace is not None or (spec and spec[0].kind == DRAFT):
             return
         if op == p.FIELD:
-            if self.buf and not self.strict:
+            if self.buf:
                 self.quiet = state.full
             return
         call = self.call
@@ -321,7 +328,7 @@ class Session(Loop):
 
     def copy(self) -> Session:
         """An independent session in the same state."""
-        new = Session.__new__(Session)
+        new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
         new.collected = None if self.collected is None else self.collected[:]
         new.trace = None if self.trace is None else self.trace[:]

@@ -45,9 +45,9 @@ class Save:
         #: DRAFT, phase 2: where the closer began, and the log's length there.
         self.behind = 0
         self.behind_log = 0
-        #: What makes the attempt certain.
         #: Raw position behind the opener.
         self.opened = start
+        #: What makes the attempt certain.
         self.until: str = getattr(node, "until", "announced")
 
     @property

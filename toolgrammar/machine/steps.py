@@ -223,7 +223,7 @@ class Steps(Values):
             text = unquote(text)
         if whole and not text and not node.empty:
             return False
-        if node.offered or (self.strict and node.register == "name" and self.tools.offered is not None):
+        if node.offered:
             offered = self.tools.offered or frozenset()
             return text in offered if whole else any(name.startswith(unquote(text)) for name in offered)
         return True
@@ -237,8 +237,6 @@ class Steps(Values):
                 continue
             found = {name: value for name, value in match.groupdict().items() if value is not None}
             if when and not self.allowed(when, text, found):
-                continue
-            if self.strict and "name" in found and not self.tools.known(found["name"]):
                 continue
             self.regs.update(found)
             self.state, self.phase = target, 0

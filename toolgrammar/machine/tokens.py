@@ -17,6 +17,7 @@ import msgspec
 from toolgrammar import combinators as c
 from toolgrammar.events import Event
 from toolgrammar.machine.checks import walk
+from toolgrammar.machine.tokenizers_adapter import adapted
 from toolgrammar.schema import quote
 
 #: High surrogates of private planes: no decoder gives one alone, and hardly a model writes its escape.
@@ -24,7 +25,9 @@ _FIRST: Final = 0xDB80
 
 
 class Tokenizer(Protocol):
-    """What is asked of a tokenizer; ``tokenizers.Tokenizer`` and transformers' have it by adapters below."""
+    """What is asked of a tokenizer. ``tokenizers_adapter`` gives it to ``tokenizers.Tokenizer`` and to the fast
+    tokenizers of transformers, which are taken as they are; anything else brings these two methods.
+    """
 
     def special_tokens(self) -> dict[int, str]:
         """Special tokens: id to text."""
@@ -87,7 +90,9 @@ def marker_tokens(grammar: c.Grammar, special: Sequence[str]) -> tuple[str, ...]
 class TokenReader:
     """Turns token ids into the machine's input, and its events back. One per stream; copyable."""
 
-    def __init__(self, grammar: c.Grammar, tokenizer: Tokenizer) -> None:
+    def __init__(self, grammar: c.Grammar, tokenizer: Any) -> None:
+        """``tokenizer``: see ``Tokenizer``. Raises ``TypeError`` for what is none."""
+        tokenizer = adapted(tokenizer)
         special = tokenizer.special_tokens()
         self.tokens = marker_tokens(grammar, tuple(special.values()))
         table = sentinels(self.tokens)

@@ -61,8 +61,8 @@ class StringKeys:
 class Values(Reading):
     """Reads the values of calls."""
 
-    def __init__(self, program: Program, tools: ToolTable, repair: bool, strict: bool, start: State) -> None:
-        super().__init__(program, tools, repair, strict, start)
+    def __init__(self, program: Program, tools: ToolTable, repair: bool, start: State) -> None:
+        super().__init__(program, tools, repair, start)
         #: How far the scanner in ``direct`` read the buffer that is to be read now; -1: nothing of it.
         self.scanned = -1
         #: The scanner that can take the next delta by itself.

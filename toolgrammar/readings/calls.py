@@ -91,7 +91,7 @@ class Calls(Pen):
         text = raw_text(self.style, value, kind, self.table.plan(call.name, key), key)
         if paper.last is not None and paper.last.kind == "white" and text[:1] in paper.last.chars:
             raise Unwritable(f"{key!r} begins with white space")
-        for marker in paper.skipped:
+        for marker in (*paper.skipped, *self.grammar.stops) if paper.skipped else ():
             if text.startswith(marker):
                 raise Unwritable(f"{key!r} begins with {marker!r}")
         closes_early(self.first, paper.chain, node, text, key)

@@ -81,7 +81,8 @@ class Slot(msgspec.Struct, frozen=True, eq=False):
     def _candidates(self) -> Iterator[str]:
         values = {"name": self.name or "", "index": str(self.index), "id": self.id or ""}
         for line in self.written:
-            yield line.format_map(values)
+            if self.name is not None or "{name}" not in line:
+                yield line.format_map(values)
         if self.id is not None and self.node.register == "id":
             yield self.id
         patterns = [choice.arms[place].pattern for choice, place in self.chosen]

@@ -64,7 +64,8 @@ class Paper(msgspec.Struct, frozen=True, eq=False):
         return (
             id(self.chain), self.part, self.members, self.in_call, self.id_said, self.regs,
             tuple((register, self.slots[number].text) for register, number in self.slot_of),
-            self.need, self.headed, self.unfinished, self.opened, self.over, self.blocks, self.closers, self.last is None,
+            self.need, self.headed, self.unfinished, self.opened, self.over, self.blocks, self.closers,
+            self.last is None,
         )  # fmt: skip
 
     def reg(self, name: str) -> str | None:

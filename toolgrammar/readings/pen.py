@@ -64,8 +64,10 @@ class Pen:
         if any(closer in text for closer in paper.closers):
             return self.no(paper, "it holds what ends reasoning, inside a call in reasoning")
         before = text_before(paper.last)
-        if kind in ("mark", "control") and (before + text).find(text) < len(before):
-            return self.no(paper, f"its end runs into {text!r}")
+        if before and kind in ("mark", "control"):
+            live = (text, *self.grammar.stops, *self.grammar.skips, *self.controls)
+            if any(0 <= (before + text).find(marker) < len(before) for marker in live):
+                return self.no(replace(paper, part=paper.part - 1), f"its end runs into {text!r}")
         return [
             replace(
                 paper,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -42,8 +43,26 @@ class Turn:
     calls: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
 
 
+#: A spelled line feed, or what protects one. An open span lasts to the end.
+_SPELLED = re.compile(
+    r"""(?P<kept>\\{2,}|```.*?(?:```|\Z)|`.*?(?:`|\Z)|\$\$.*?(?:\$\$|\Z)|\$.*?(?:\$|\Z)
+        |\\\(.*?(?:\\\)|\Z)|\\\[.*?(?:\\\]|\Z))|\\r\\n|\\[rn]""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def mended(grammar: Grammar, text: str) -> str:
+    """``text`` of one channel as the grammar's ``@mend`` has it."""
+    if grammar.mend != "line-feeds":
+        return text
+    return _SPELLED.sub(lambda found: found["kept"] or "\n", text)
+
+
 def fold(grammar: Grammar, parts: Iterable[Part]) -> Turn:
-    """The turn that ``parts`` make up: line feeds between blocks, other stretches as they are."""
+    """The turn that ``parts`` make up: line feeds between blocks, other stretches as they are.
+
+    Where the format mends spelled line feeds, they are mended.
+    """
     said: dict[Sink, str] = {"reasoning": "", "content": ""}
     calls: list[tuple[str, dict[str, Any], str | None]] = []
     for part in parts:
@@ -52,7 +71,8 @@ def fold(grammar: Grammar, parts: Iterable[Part]) -> Turn:
         else:
             joined = said[part.sink] and (part.block or part.sink in grammar.joined)
             said[part.sink] += ("\n" if joined else "") + part.text
-    return Turn(said["reasoning"] or None, said["content"] or None, calls)
+    reasoning, content = (mended(grammar, said[sink]) or None for sink in ("reasoning", "content"))
+    return Turn(reasoning, content, calls)
 
 
 def parts_of(

@@ -86,7 +86,10 @@ class Walker(Prose, Fields, Calls):
             case c.Text():
                 return self.text(here, node)
             case c.Peek():
-                markers = {marker.text for marker in self.first.of(node.item).markers}
+                line = last_character(here.last) == "\n"
+                markers = {
+                    marker.text for marker in self.first.of(node.item).markers if line or not marker.line_start
+                }
                 return self.needing(here, markers)
             case c.Choose():
                 return self.choose(here, node, rest)

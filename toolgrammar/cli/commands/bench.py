@@ -75,15 +75,21 @@ def command(
     from toolgrammar.cli import measuring
     from toolgrammar.cli import workloads as data
     from toolgrammar.cli.grammars import load
+    from toolgrammar.readings.render import RenderError
 
     console = Console.new(colour, quiet)
     for name in workloads:
         if name not in data.NAMES:
             raise click.UsageError(f"no workload {name!r}; there are {', '.join(data.NAMES)}")
     rows: list[measuring.Row] = []
+    unsaid: list[tuple[str, str]] = []
     for grammar in [load(name) for name in (formats or registry.formats())]:
         for name in workloads or data.NAMES:
-            workload = data.build(grammar, name)
+            try:
+                workload = data.build(grammar, name)
+            except RenderError:
+                unsaid.append((grammar.name, name))
+                continue
             fresh = Parser(grammar=grammar, tools=workload.tools, start=workload.start)
             rows.append(measuring.measure(workload, fresh, best_of))
     broken = [(row, text) for row in rows for text in row.over()]
@@ -91,10 +97,13 @@ def command(
     with Sink() as sink:
         if as_json:
             found = [{**asdict(row), "over": row.over()} for row in rows]
-            sink.line(dumps({"v": 1, **head, "rows": found}, indent=2))
+            missing = [{"format": format, "workload": name} for format, name in unsaid]
+            sink.line(dumps({"v": 1, **head, "rows": found, "cannot_say": missing}, indent=2))
         else:
             sink.line(f"{head['implementation']}; {head['cpu']}; best of {best_of}")
             sink.write(_table(rows, Paint(wants_colour(colour, sys.stdout))))
+            for format, name in unsaid:
+                sink.line(f"{format} has no way to say {name}")
     if limits and broken:
         for row, text in broken:
             console.note(f"{row.format} {row.workload}: {text}")

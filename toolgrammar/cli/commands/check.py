@@ -11,7 +11,7 @@ import click
 from toolgrammar.cli import options
 from toolgrammar.cli.app import Command
 from toolgrammar.cli.errors import FINDINGS, CliError
-from toolgrammar.cli.grammars import given_grammar
+from toolgrammar.cli.grammars import given_grammar, named_file
 from toolgrammar.cli.inputs import Source, json_object, total_bytes
 from toolgrammar.cli.output import Sink, dumps
 from toolgrammar.cli.tally import Tally, document, report
@@ -97,12 +97,14 @@ def command(
     console = Console.new(colour, quiet)
     if grammar is not None and template is not None:
         raise CliError("E001", "--grammar and --template exclude each other")
-    own = given_grammar(grammar, template)
+    own = given_grammar(grammar, template)  # compiled: a broken one is refused here, with its place
     tallies: dict[str, Tally] = {}
     wanted = {_canonical(name) for name in formats}
+    there: set[str] = set()
     with Progress(console, total_bytes(files), not no_progress) as progress:
         for number, (at, where, case) in enumerate(_cases(files, console), 1):
             name = _canonical(case["format"])
+            there.add(name)
             if (wanted and name not in wanted) or (
                 ids and not any(part in str(case.get("id", "")) for part in ids)
             ):
@@ -114,7 +116,9 @@ def command(
     if any(tally.failed or tally.white for tally in tallies.values()):
         console.finding(FINDINGS)
     if not tallies:
-        console.note("no case was run")
+        if not console.exit:
+            raise _nothing_run(there, [name for name, given in (("--format", formats), ("--case", ids)) if given])
+        console.note("no case was run")  # why is told already
     with Sink() as sink:
         if as_json:
             sink.line(dumps(document(tallies), indent=2))
@@ -123,6 +127,15 @@ def command(
             for text in report(tallies, verbose, paint):
                 sink.write(text)
     return console.exit
+
+
+def _nothing_run(there: set[str], options: list[str]) -> CliError:
+    """That no case was run; ``there``: the formats of the cases read, ``options``: those that chose among them."""
+    if not there:
+        return CliError("E001", "no case was run: the input has none", "toolgrammar check FILE, a case a line")
+    names = ", ".join(sorted(there))
+    hint = f"there are cases of: {names}; --format takes one of these, --case a part of an id"
+    return CliError("E001", f"no case was run: none fits {' and '.join(options)}", hint)
 
 
 def _cases(files: tuple[str, ...], console: Console) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -183,13 +196,17 @@ def _run(
         if not made:
             name = None if own is not None else case["format"]
             start = case.get("starts_in", "auto")
-            made.append(Parser(name, tools=case.get("tools"), start=start, grammar=own))
+            grammar = own if own is not None else named_file(case["format"])
+            made.append(Parser(name, tools=case.get("tools"), start=start, grammar=grammar))
         return made[0].copy()
 
     try:
         make(case)
     except UnknownModelError as error:
         console.error(CliError("E012", f"{where}: {error}", error.hint))
+        return None
+    except CliError as error:
+        console.error(CliError(error.code, f"{where}: {error.message}", error.hint))
         return None
     except GrammarError:
         raise

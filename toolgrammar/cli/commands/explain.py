@@ -11,7 +11,7 @@ import click
 
 from toolgrammar.cli import options
 from toolgrammar.cli.app import Command
-from toolgrammar.cli.errors import UNKNOWN, CliError
+from toolgrammar.cli.errors import UNKNOWN, CliError, RecordError
 from toolgrammar.cli.feeding import Parsers, pieces_of
 from toolgrammar.cli.inputs import Inputs, Record
 from toolgrammar.cli.output import Sink, dumps
@@ -110,7 +110,7 @@ def command(
                 for line in lines:
                     sink.line(line if not (number and pretty and line is lines[0]) else "\n" + line)
             except CliError as error:
-                if error.exit < UNKNOWN:
+                if error.exit < UNKNOWN and not isinstance(error, RecordError):
                     raise
                 console.error(error)
     return console.exit
@@ -126,7 +126,10 @@ def _rules(
 ) -> list[str]:
     from toolgrammar.readings.explain import explain
 
-    grammar = parser.grammar.name
+    grammar, length = parser.grammar.name, sum(map(len, pieces))
+    if wanted[0] is not None and wanted[0] >= length:
+        count = f"{length} character" + ("" if length == 1 else "s")
+        raise RecordError("E001", f"no character {wanted[0]} in {record.label}: it has {count}, from 0 on")
     twin = parser.copy() if wanted[1] is not None else None
     found = [each for each in explain(pieces, parser) if _shown(each, wanted)]
     if twin is not None:
@@ -134,7 +137,6 @@ def _rules(
         found = [each for each in found if each.start >= start and each.end <= end]
     if not pretty:
         return [dumps({**explained_json(each), "record": record_json(record)}) for each in found]
-    length = sum(map(len, pieces))
     head = f"{paint('head', record.label)}  " + paint(
         "dim", f"{grammar}, {length} characters in {len(pieces)} {'chunk' if len(pieces) == 1 else 'chunks'}"
     )
@@ -153,7 +155,7 @@ def _call_span(record: Record, parser: Any, pieces: Sequence[Any], index: int | 
     calls = parser.message().calls
     if index is None or index >= len(calls):
         count = f"{len(calls)} call" + ("" if len(calls) == 1 else "s")
-        raise CliError("E001", f"no call {index} in {record.label}: it has {count}")
+        raise RecordError("E001", f"no call {index} in {record.label}: it has {count}")
     start, end = calls[index].span
     return start, end
 

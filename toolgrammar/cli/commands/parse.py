@@ -10,12 +10,12 @@ import click
 
 from toolgrammar.cli import options
 from toolgrammar.cli.app import Command
-from toolgrammar.cli.errors import FINDINGS, UNKNOWN, CliError
+from toolgrammar.cli.errors import FINDINGS, UNKNOWN, CliError, RecordError
 from toolgrammar.cli.feeding import Parsers, pieces_of
 from toolgrammar.cli.inputs import Inputs, Record, total_bytes
 from toolgrammar.cli.output import Sink, dumps
 from toolgrammar.cli.schemas import end_json, event_json, message_json
-from toolgrammar.cli.terminal import Console, Paint, Progress, wants_colour
+from toolgrammar.cli.terminal import Console, Paint, Progress, visible, wants_colour
 from toolgrammar.events import Event
 from toolgrammar.message import Message
 
@@ -105,7 +105,7 @@ def command(
                 pieces = pieces_of(record, chunk, parsers.tokenizer)
                 message = printer.record(record, parser, pieces)
             except CliError as error:
-                if error.exit < UNKNOWN:
+                if error.exit < UNKNOWN and not isinstance(error, RecordError):
                     raise
                 console.error(error)
                 continue
@@ -183,6 +183,8 @@ class _Adapted(_Lines):
         from toolgrammar.adapters import anthropic, openai
 
         adapter = openai if self._shape == "openai" else anthropic
+        if message.finish is None and message.unfinished:
+            message.finish = "length"  # these APIs must name a reason: nothing was told, but it was cut
         self.sink.line(dumps(adapter.message(message)), flush=record.live)
 
     def remark(self, record: Record, message: Message) -> None:
@@ -241,6 +243,7 @@ class _Pretty(_Lines):
         title = record.label + (f"  {record.id}" if record.id else "")
         raw = "".join(self._raw) if self._raw else None
         text = render(message, title, self._paint, raw, self._offered(record))
+        text += "".join(f"{self._paint('error', 'problem')}: {visible(each)}\n" for each in record.problems)
         self.sink.write(text if self._records == 0 else "\n" + text, flush=True)
         self._records += 1
         self._calls += len(message.calls)

@@ -1,0 +1,65 @@
+"""A session whose events go through further stages: what ``strict`` and a grammar's ``@mend`` ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolgrammar.events import Event
+from toolgrammar.machine.line_feeds import LineFeeds
+from toolgrammar.machine.offered import OfferedOnly
+from toolgrammar.machine.session import Session
+
+
+class StagedSession(Session):
+    """As ``Session``; spans stay those of the raw text. A stage is a few tests per event, and none is per character."""
+
+    def __init__(self, *given: Any, strict: bool = False) -> None:
+        super().__init__(*given)
+        self.offered = OfferedOnly() if strict else None
+        self.line_feeds = LineFeeds() if self.program.grammar.mend == "line-feeds" else None
+
+    def feed(self, delta: str) -> list[Event]:
+        """As ``Session.feed``."""
+        told, self.story = self.story, []
+        if self.offered is not None:
+            self.offered.take(delta)
+        events = self._staged(super().feed(delta))
+        told += events
+        self.story = told
+        return events
+
+    def finish(self) -> list[Event]:
+        """As ``Session.finish``."""
+        told, self.story = self.story, []
+        events = self._staged(super().finish())
+        if self.line_feeds is not None:
+            self.line_feeds.end(events)
+        self.story = told + events
+        return events
+
+    def _staged(self, events: list[Event]) -> list[Event]:
+        if self.offered is not None:
+            events = self.offered.events(events, self)
+        return events if self.line_feeds is None else self.line_feeds.events(events)
+
+    @property
+    def held_characters(self) -> int:
+        """Raw characters that are fed and not given out, those that a stage holds among them."""
+        held = super().held_characters
+        if self.offered is not None and self.offered.since >= 0:
+            held = self.base + len(self.buf) - self.offered.since
+        return held + (self.line_feeds.held if self.line_feeds is not None else 0)
+
+    def forget(self) -> None:
+        """As ``Session.forget``: what the prompt said is none of the output."""
+        super().forget()
+        self.offered = OfferedOnly() if self.offered is not None else None
+        self.line_feeds = LineFeeds() if self.line_feeds is not None else None
+
+    def copy(self) -> StagedSession:
+        """As ``Session.copy``."""
+        new = super().copy()
+        assert isinstance(new, StagedSession)
+        new.offered = self.offered.copy() if self.offered is not None else None
+        new.line_feeds = self.line_feeds.copy() if self.line_feeds is not None else None
+        return new
