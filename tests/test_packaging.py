@@ -122,9 +122,7 @@ def test_every_grammar_goes_into_the_wheel(root: Path, hook: ModuleType) -> None
         assert target == f"toolgrammar/{file.relative_to(root).as_posix()}"
 
 
-def test_hook_adds_grammars_and_elaboration(
-    root: Path, hook: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hook_adds_grammars_and_elaboration(root: Path, hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook, "elaborate", lambda _root, out: out.write_bytes(b""))
     build_data: dict[str, Any] = {"force_include": {}}
     instance = hook.GrammarHook(str(root), {}, None, None, "", "wheel")

@@ -331,10 +331,7 @@ def test_additional_properties_type_the_undeclared() -> None:
     assert plan(additionalProperties={"type": "string"}).encode("5") == '"5"'
     assert plan(additionalProperties={"$ref": "#/$defs/S"}).only_string
     assert plan(additionalProperties=False) == plan(additionalProperties=True) == NO_SCHEMA
-    assert (
-        plan(properties={"x": {"type": "integer"}}, additionalProperties={"type": "string"}).encode("5")
-        == "5"
-    )
+    assert plan(properties={"x": {"type": "integer"}}, additionalProperties={"type": "string"}).encode("5") == "5"
 
 
 def test_properties_behind_a_reference_or_in_branches() -> None:
@@ -499,9 +496,9 @@ def valid(text: str) -> Any:
         raise AssertionError("NaN or Infinity")
 
     text.encode()
-    return json.JSONDecoder(
-        parse_int=str, parse_float=str, parse_constant=refuse, object_pairs_hook=exact
-    ).decode(text)
+    return json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=refuse, object_pairs_hook=exact).decode(
+        text
+    )
 
 
 texts = st.one_of(

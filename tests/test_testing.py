@@ -170,9 +170,7 @@ def test_events_must_be_the_message() -> None:
         def finish(self) -> list[Event]:
             return [Content("other", 0, 1)]
 
-    result = run_case(
-        {"format": "g", "text": "abc", "expect": {"content": "x"}}, lambda case: Lying("x"), cuts=0
-    )
+    result = run_case({"format": "g", "text": "abc", "expect": {"content": "x"}}, lambda case: Lying("x"), cuts=0)
     assert [diff.field for diff in result.ways[0].differences] == ["joined content events"]
 
 

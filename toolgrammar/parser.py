@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolgrammar.combinators import Grammar
     from toolgrammar.machine.program import Program
     from toolgrammar.machine.session import Session
-    from toolgrammar.machine.tokens import Tokenizer, TokenReader
+    from toolgrammar.machine.tokens import TokenReader
     from toolgrammar.schema import ToolTable
 
 Start: TypeAlias = Literal["auto", "reasoning", "content", "section"]
@@ -45,8 +45,9 @@ class Parser:
     file, or a directory whose ``tokenizer_config.json`` has one. ``tools``: the request's tools, in OpenAI's,
     Anthropic's or MCP's shape. ``start``: what the prompt left open; ``auto`` is content unless ``prompt`` (its
     text, or tail) says otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of
-    a tool that is not offered is content, what its span covers. ``tokenizer``: lets ``feed`` take token ids; special
-    tokens then count only as themselves.
+    a tool that is not offered is content, what its span covers. ``tokenizer``: lets ``feed`` take token ids,
+    special tokens then count only as themselves; a ``tokenizers.Tokenizer``, a fast one of transformers, or what
+    has the methods of ``toolgrammar.machine.tokens.Tokenizer``.
 
     Raises ``UnknownModelError``, ``GrammarError``, ``ToolsError``; ``ValueError`` for a start the format lacks.
     """
@@ -62,7 +63,7 @@ class Parser:
         *,
         grammar: Grammar | str | PathLike[str] | None = None,
         template: Template | None = None,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: Any = None,
     ) -> None:
         from toolgrammar.schema import ToolTable
 
@@ -72,7 +73,7 @@ class Parser:
         self.model = model or self.grammar.name
         self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
         self._reader = _token_reader(self.grammar, tokenizer) if tokenizer is not None else None
-        program = _program(self.grammar, self._reader.tokens if self._reader is not None else (), grammar)
+        program = _program(self.grammar, self._reader.tokens if self._reader is not None else (), grammar or model)
         name = "content" if start == "auto" else start
         if name not in program.starts:
             raise ValueError(
@@ -262,7 +263,7 @@ def _session(program: Program, tools: ToolTable, repair: bool, strict: bool, sta
     return Session(program, tools, repair, start)
 
 
-def _token_reader(grammar: Grammar, tokenizer: Tokenizer) -> TokenReader:
+def _token_reader(grammar: Grammar, tokenizer: Any) -> TokenReader:
     from toolgrammar.machine.tokens import TokenReader
 
     return TokenReader(grammar, tokenizer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from toolgrammar import registry
@@ -18,9 +16,7 @@ def test_workloads_say_what_they_should(name: str) -> None:
 
     workload = workloads.build(registry.load("hermes"), name)
     assert "".join(workload.deltas) == workload.text
-    assert max(map(len, workload.deltas)) <= max(
-        map(len, [*workloads.special(registry.load("hermes")), "1234"])
-    )
+    assert max(map(len, workload.deltas)) <= max(map(len, [*workloads.special(registry.load("hermes")), "1234"]))
     message = parse(workload.deltas, "hermes", tools=workload.tools)
     assert not message.diagnostics
     calls = {"short": 1, "five": 5, "code5": 1, "code20": 1}.get(name, 0)

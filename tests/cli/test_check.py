@@ -68,15 +68,11 @@ def test_json(run: Run, cases: str) -> None:
     assert [each["id"] for each in found["failing"]] == ["hermes/white", "hermes/wrong", "hermes/soft"]
     assert found["failing"][1]["ways"][0] == {
         "way": "whole",
-        "differences": [
-            {"field": "calls[0].arguments", "expected": {"x": 2}, "got": {"x": 1}, "white": False}
-        ],
+        "differences": [{"field": "calls[0].arguments", "expected": {"x": 2}, "got": {"x": 1}, "white": False}],
     }
 
 
-@pytest.mark.parametrize(
-    ("cases", "code"), [([GOOD], 0), ([GOOD, SOFT], 0), ([WHITE], 1), ([WRONG], 1), ([], 2)]
-)
+@pytest.mark.parametrize(("cases", "code"), [([GOOD], 0), ([GOOD, SOFT], 0), ([WHITE], 1), ([WRONG], 1), ([], 2)])
 def test_exit_code(cases: list[dict[str, Any]], code: int, run: Run) -> None:
     assert run("check", stdin="\n".join(map(json.dumps, cases))).code == code
 

@@ -117,9 +117,7 @@ def test_detect_a_template(run: Run, write: Write) -> None:
     found = run("detect", "--json", write("chat_template.jinja", template)).json
     assert [each["format"] for each in found] == ["qwen3-coder", "plain"]
     assert found[0]["reasons"] == ["template has <function=", "template has <parameter="]
-    several = {
-        "chat_template": [{"name": "default", "template": ""}, {"name": "tool_use", "template": template}]
-    }
+    several = {"chat_template": [{"name": "default", "template": ""}, {"name": "tool_use", "template": template}]}
     config = write("tokenizer_config.json", json.dumps(several))
     assert run("detect", "--json", config).json[0]["format"] == "qwen3-coder"
     assert run("detect", "--from", "template", "--json", stdin=template).json[0]["format"] == "qwen3-coder"

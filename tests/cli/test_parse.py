@@ -252,9 +252,7 @@ def test_a_lone_surrogate_goes_through(run: Run, write: Write) -> None:
 
 
 def test_numbers_beyond_json_do_not_break_the_output(run: Run) -> None:
-    text = (
-        '<tool_call>{"name": "f", "arguments": {"x": 1e999, "y": 123456789012345678901234567890}}</tool_call>'
-    )
+    text = '<tool_call>{"name": "f", "arguments": {"x": 1e999, "y": 123456789012345678901234567890}}</tool_call>'
     (call,) = run(*PARSE, stdin=text).lines[0]["calls"]
     assert call["arguments"] == {"x": "Infinity", "y": 123456789012345678901234567890}
     assert call["arguments_raw"] == '{"x": 1e999, "y": 123456789012345678901234567890}'

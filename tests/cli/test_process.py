@@ -91,9 +91,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_and_closed_streams() -> None:
     line = f"{sys.executable} -m toolgrammar.cli parse -m hermes"
-    full = subprocess.run(
-        f"echo x | {line} > /dev/full", shell=True, capture_output=True, text=True, check=False
-    )
+    full = subprocess.run(f"echo x | {line} > /dev/full", shell=True, capture_output=True, text=True, check=False)
     assert full.returncode == 2
     assert full.stderr == "error[E006]: cannot write stdout: No space left on device\n"
     closed = subprocess.run(f"{line} <&- >&-", shell=True, capture_output=True, text=True, check=False)

@@ -14,9 +14,7 @@ Write = Callable[[str, "str | bytes"], str]
 PARSE = ("parse", "--model", "hermes")
 
 
-def chunk(
-    content: str | None, index: int = 0, finish: str | None = None, id: str = "c1", **delta: Any
-) -> str:
+def chunk(content: str | None, index: int = 0, finish: str | None = None, id: str = "c1", **delta: Any) -> str:
     choice = {"index": index, "delta": {"content": content, **delta}, "finish_reason": finish}
     return f"data: {json.dumps({'id': id, 'model': 'Qwen/Qwen2.5-7B-Instruct', 'choices': [choice]})}\n\n"
 
@@ -59,8 +57,7 @@ def test_bad_events_are_reported_and_the_rest_is_read(run: Run, write: Write) ->
     file = write(
         "a.sse",
         (
-            chunk("a")
-            + 'data: {"broken\n\ndata: {"error": {"message": "engine died"}}\n\ndata: {"id": "c1"}\n\n'
+            chunk("a") + 'data: {"broken\n\ndata: {"error": {"message": "engine died"}}\n\ndata: {"id": "c1"}\n\n'
         ).encode()
         + b"data: \xff\n\n"
         + chunk("b").encode(),

@@ -89,9 +89,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], str]:
 
     def on_terminal(line: list[str]) -> str:
         master, slave = pty.openpty()
-        environment = {
-            key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")
-        }
+        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
         command = [sys.executable, "-m", "toolgrammar.cli", *line]
         with subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env={**environment, "TERM": "xterm"}

@@ -44,9 +44,7 @@ class Tokenizer:
 
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         assert not skip_special_tokens
-        return b"".join(b"<tool_call>" if each == 301 else bytes([each]) for each in ids).decode(
-            errors="replace"
-        )
+        return b"".join(b"<tool_call>" if each == 301 else bytes([each]) for each in ids).decode(errors="replace")
 
 
 @pytest.fixture
@@ -74,8 +72,7 @@ def test_special_tokens_count_only_as_themselves(run: Run, tokenizer: str, write
     assert first["lossless"]
     assert second["calls"][0]["name"] == "f"
     assert (
-        run(*PARSE, "--tokenizer", tokenizer, "--field", "token_ids", file).lines[0]["content"]
-        == first["content"]
+        run(*PARSE, "--tokenizer", tokenizer, "--field", "token_ids", file).lines[0]["content"] == first["content"]
     )
     assert run(*PARSE, file).lines[0]["content"] == "not read"
 

@@ -1,4 +1,4 @@
-"""Where a value, or a use of the parser, goes beyond what can be: the same for any cut, and never a wrong claim."""
+"""Where a value, or a use of the parser, goes beyond what can be: the same for any cut, no wrong claim."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = [{"name": "f", "parameters": {"type": "object", "properties": {"x": {"typ
     ("name", "text", "code"),
     [
         ("hermes", '<tool_call>{"name": "f", "arguments": {"x": %s}}</tool_call>', "E101"),
-        ("deepseek-v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"x\": %s}<｜tool▁call▁end｜>", "E101"),
+        ("deepseek-v3.1", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": %s}', "E101"),
         ("pythonic", "[f(x=%s)]", "E103"),
         ("gemma4", "<|tool_call>call:f{x:%s}<tool_call|>", "E103"),
     ],

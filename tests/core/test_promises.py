@@ -59,7 +59,7 @@ def starts_of(grammar: Grammar) -> list[str]:
 
 
 @everywhere
-@examples(40)
+@examples(25)
 @given(data=st.data(), at=places)
 def test_hostile_text_reads_the_same_however_it_is_cut(name: str, data: st.DataObject, at: list[int]) -> None:
     grammar = grammar_of(name)

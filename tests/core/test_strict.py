@@ -52,7 +52,8 @@ def test_the_others_are_calls_and_counted_without_it(name: str) -> None:
 
 
 def test_without_tools_every_call_counts() -> None:
-    assert [call.name for call in parse('<tool_call>{"name": "g"}</tool_call>', "hermes", strict=True).calls] == ["g"]
+    message = parse('<tool_call>{"name": "g"}</tool_call>', "hermes", strict=True)
+    assert [call.name for call in message.calls] == ["g"]
 
 
 def test_a_cut_call_is_text_too() -> None:

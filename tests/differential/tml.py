@@ -77,6 +77,9 @@ def renderers() -> list[Renderer]:
     """The peer's text renderers; raises ImportError without the package."""
     r, tokenizers, v0 = (_module(name) for name in ("renderers", "tokenizers", "v0"))
 
+    def inkling() -> Any:
+        return v0.Renderer(tokenizers.O200kBaseChatTokenizer())
+
     return [
         Renderer("deepseek-r1", "deepseek-r1", "reasoning", r.DeepSeekR1, json=True, silent=False, both=False),
         Renderer("deepseek-v3", "deepseek-v3", "content", r.DeepSeekV3, json=True, reasons=False, both=False),

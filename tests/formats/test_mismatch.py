@@ -54,7 +54,7 @@ def test_nothing_to_say(model: str, text: str, tools: list[dict[str, object]] | 
 
 
 def test_captures_of_a_small_model() -> None:
-    """Of 24 answers to a template that asks for hermes calls, 15 are fenced or bare JSON calls of offered tools."""
+    """Of 24 answers to a template that asks for hermes calls, 15 are fenced or bare JSON calls of tools."""
     records = [json.loads(line) for line in CAPTURES.read_text(encoding="utf-8").split("\n") if line]
     said = 0
     for record in records:

@@ -24,9 +24,7 @@ LLAMA: dict[str, str | tuple[str, ...]] = {
 }  # fmt: skip
 STRONG = EnvelopeSpec(**LLAMA, decide="strong")  # type: ignore[arg-type]
 WEAK = EnvelopeSpec(**LLAMA, decide="weak")  # type: ignore[arg-type]
-FENCED = EnvelopeSpec(
-    ids=("id",), wrappers=("function",), other="reject", type_value="function", decide="offered"
-)
+FENCED = EnvelopeSpec(ids=("id",), wrappers=("function",), other="reject", type_value="function", decide="offered")
 COHERE = EnvelopeSpec(names=("tool_name",), arguments=("parameters",), ids=("tool_call_id",))
 APERTUS = EnvelopeSpec(tool_key=True)
 SPECS = [HERMES, STRONG, WEAK, FENCED, COHERE, APERTUS]
@@ -392,9 +390,7 @@ def test_no_cut_changes_anything(
     whole = Result([text], spec, repair=repair)
     assert Result(cut(text, bounds), spec, repair=repair) == whole
     assert Result(cut(text, bounds), spec, repair=repair, bypass=True) == whole
-    assert Result([*text, ""], spec, repair=repair, ends=None) == Result(
-        [text], spec, repair=repair, ends=None
-    )
+    assert Result([*text, ""], spec, repair=repair, ends=None) == Result([text], spec, repair=repair, ends=None)
 
 
 @given(bodies, st.sampled_from(SPECS))

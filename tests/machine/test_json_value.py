@@ -22,9 +22,7 @@ BLANK_END = SafeText(("\n```",))
 Outcome = tuple[str, int, bool, int, list[tuple[str, int, int]]]
 
 
-def feed(
-    pieces: list[str], *, ends: SafeText | None = ENDS, repair: bool = True, bypass: bool = False
-) -> Outcome:
+def feed(pieces: list[str], *, ends: SafeText | None = ENDS, repair: bool = True, bypass: bool = False) -> Outcome:
     """Text, status, malformed, end and notes, with positions in the joined input."""
     scanner = JsonArguments(ends, repair)
     out, notes, buf, base = [], [], "", 0
@@ -256,9 +254,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 # -- properties --------------------------------------------------------------------------------------
 
-scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

@@ -393,9 +393,7 @@ def check_against_python(source: str) -> None:
 
 
 TEXTS = st.text(max_size=30) | st.text("ab'\"\\\n\t{}é🚀 \ud83d\ude80", max_size=20)
-HASHABLE = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-)
+HASHABLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 KEYS = HASHABLE | st.tuples(HASHABLE, HASHABLE)
 PYTHON = st.recursive(
     HASHABLE,
@@ -491,10 +489,7 @@ SIZE = 100_000
 HOSTILE = [
     *(f"a={char * SIZE}" for char in "([{'\"\\<- 9x_."),
     *(f"a='{char * SIZE}" for char in "([{'\"\\<- 9x"),
-    *(
-        f"a={pair * (SIZE // len(pair))}"
-        for pair in ("[(", "[1,", "''", "' '", "'a'b'", "{'a':", "(1,(", "[{1:")
-    ),
+    *(f"a={pair * (SIZE // len(pair))}" for pair in ("[(", "[1,", "''", "' '", "'a'b'", "{'a':", "(1,(", "[{1:")),
     *(f"a='{pair * (SIZE // len(pair))}" for pair in ("\\u", "\\N{", "\\1", "\\ud83d", "\\'", "''", "\\\r")),
     *(f"a='''{pair * (SIZE // len(pair))}" for pair in ("''\\", "' ", "\\'")),
     *(f"a=f'{pair * (SIZE // len(pair))}" for pair in ("{{", "}", "}}a")),

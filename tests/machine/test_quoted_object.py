@@ -271,9 +271,7 @@ def test_schema_types_bare_text(source: str, text: str) -> None:
     assert whole(gemma(SCHEMA), f"{{{source}}}")[0] == f'{{"{key}": {text}}}'
 
 
-@pytest.mark.parametrize(
-    "schema", [7, "x", [], {"properties": 3}, {"properties": {"a": 5}}, {"$ref": "#"}, True]
-)
+@pytest.mark.parametrize("schema", [7, "x", [], {"properties": 3}, {"properties": {"a": 5}}, {"$ref": "#"}, True])
 def test_no_schema_is_an_error(schema: Any) -> None:
     assert whole(gemma(schema), "{a:{b:[1,x]}}")[0] == '{"a": {"b": [1, "x"]}}'
 
@@ -327,9 +325,7 @@ def render(value: Any, quote: str) -> str:
     return "None" if value is None else json.dumps(value)
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.text(
-    '<|">escap{}:,\\', max_size=12
-)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.text('<|">escap{}:,\\', max_size=12)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),

@@ -30,7 +30,7 @@ def oracle_of(name: str, start: str) -> Any:
 
 
 @everywhere
-@examples(12, shrink=False)
+@examples(8, shrink=False)
 @given(data=st.data(), at=places)
 def test_machine_oracle_and_expectation_agree(name: str, data: st.DataObject, at: list[int]) -> None:
     grammar = grammar_of(name)

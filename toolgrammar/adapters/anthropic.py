@@ -7,9 +7,9 @@
     ...     send(event)
 
 Blocks never interleave: what belongs to another block while a call is open waits until that call has ended;
-nothing is dropped. ``input`` is an object in this API: a call that is cut or malformed has ``{}`` there, and beside it a ``status``
-that says so, which clients of the API pass over (its text as received is in ``Message.calls``). Without a whole
-call the stop reason is never ``tool_use``.
+nothing is dropped. ``input`` is an object in this API: a call that is cut or malformed has ``{}`` there, and in a
+message a ``status`` beside it that says so, which clients of the API pass over (its text as received is in
+``Message.calls``). Without a whole call the stop reason is never ``tool_use``.
 """
 
 from __future__ import annotations

@@ -90,9 +90,7 @@ class Group(click.Group):
             formatter.write("  some-model | toolgrammar parse --model qwen3-coder --format events | jq .\n")
             formatter.write("  toolgrammar explain --model hermes broken.txt\n")
         formatter.write("\nExit codes: 0 ok, 1 findings, 2 usage, 3 unknown model, 4 unreadable input, ")
-        formatter.write(
-            "5 internal error.\n'toolgrammar help CODE' explains any error[...] and diagnostic.\n"
-        )
+        formatter.write("5 internal error.\n'toolgrammar help CODE' explains any error[...] and diagnostic.\n")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a reader that went away ends it quietly (click itself would give exit code 1)."""
@@ -134,9 +132,7 @@ def guarded(run: Any) -> int:
             import traceback
 
             traceback.print_exc()
-            known = CliError(
-                "E090", f"{type(error).__name__}: {error}", "this is a bug: toolgrammar help E090"
-            )
+            known = CliError("E090", f"{type(error).__name__}: {error}", "this is a bug: toolgrammar help E090")
         Console.current.error(known)
     return Console.current.exit
 

@@ -262,9 +262,7 @@ def _strings(value: Any) -> list[str] | None:
     """A list of strings; of several lists (a case's ways of feeding) the first."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         value = value[0]
-    return (
-        value if isinstance(value, list) and value and all(isinstance(item, str) for item in value) else None
-    )
+    return value if isinstance(value, list) and value and all(isinstance(item, str) for item in value) else None
 
 
 def _numbers(value: Any) -> list[int] | None:
@@ -304,6 +302,4 @@ def kind_name(value: Any) -> str:
 def _not_utf8(name: str, line: int, offset: int, error: UnicodeDecodeError) -> CliError:
     at = offset + error.start
     byte = error.object[error.start]
-    return CliError(
-        "E022", f"{name}: not UTF-8: byte 0x{byte:02x} at offset {at}, line {line} ({error.reason})"
-    )
+    return CliError("E022", f"{name}: not UTF-8: byte 0x{byte:02x} at offset {at}, line {line} ({error.reason})")

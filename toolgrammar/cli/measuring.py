@@ -12,7 +12,7 @@ from toolgrammar.events import CallArguments
 
 #: Fewer deltas than this, and a tenth of them is too short to be compared with another.
 GROWTH_FROM = 500
-#: The last deltas close calls and sections, and what was told is put together once: that is there once and no growth.
+#: The last deltas close calls and sections, and what was told is put together: there once, and no growth.
 CLOSING = 16
 
 LIMIT_US, LIMIT_PLAIN_US, LIMIT_GROWTH, LIMIT_PIECES = 2.0, 0.6, 1.3, 0.9
@@ -91,9 +91,7 @@ def _pieces(workload: Workload, parser: Any) -> float | None:
     inside = argument_deltas(workload) if workload.argument else 0
     if not inside:
         return None
-    events = sum(
-        isinstance(event, CallArguments) for delta in workload.deltas for event in parser.feed(delta)
-    )
+    events = sum(isinstance(event, CallArguments) for delta in workload.deltas for event in parser.feed(delta))
     return min(events / inside, 1.0)
 
 

@@ -116,9 +116,7 @@ parser_options = _all(
         group=FORMAT_GROUP,
         help="Leave almost-JSON as it is: such calls are malformed.",
     ),
-    option(
-        "--strict", is_flag=True, group=FORMAT_GROUP, help="A call of a tool that was not offered is text."
-    ),
+    option("--strict", is_flag=True, group=FORMAT_GROUP, help="A call of a tool that was not offered is text."),
 )
 
 input_options = _all(
@@ -152,9 +150,7 @@ tokenizer_option = option(
     group=INPUT_GROUP,
     help="JSONL: the directory with tokenizer.json for token_ids.",
 )
-progress_option = option(
-    "--no-progress", is_flag=True, group=INPUT_GROUP, help="No progress bar on long input."
-)
+progress_option = option("--no-progress", is_flag=True, group=INPUT_GROUP, help="No progress bar on long input.")
 
 colour_option = option(
     "--color",

@@ -16,9 +16,7 @@ _AROUND = 24
 _WIDE = 88
 
 
-def render(
-    message: Message, title: str, paint: Paint, raw: str | None = None, offered: Sequence[str] = ()
-) -> str:
+def render(message: Message, title: str, paint: Paint, raw: str | None = None, offered: Sequence[str] = ()) -> str:
     """The message as text; ``raw`` (the raw output) lets diagnostics show what they are about.
 
     ``offered``: names of tools. If no call is there, but the content names one of them, that is said: it is
@@ -75,9 +73,7 @@ def _argument(key: str, value: Any, paint: Paint) -> str:
     head = f"  {paint('name', visible(key))}: "
     if isinstance(value, str) and "\n" in value.rstrip("\n"):
         bar = paint("dim", "|")
-        return "\n".join(
-            [head.rstrip(), *(f"    {bar} {line}".rstrip() for line in visible(value).split("\n"))]
-        )
+        return "\n".join([head.rstrip(), *(f"    {bar} {line}".rstrip() for line in visible(value).split("\n"))])
     text = json.dumps(value, ensure_ascii=False)
     if len(text) > _WIDE and isinstance(value, dict | list):
         text = json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n  ")

@@ -27,9 +27,7 @@ def clip(text: str, columns: int) -> str:
     return text + "…"
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, *, right: Sequence[int] = ()
-) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, *, right: Sequence[int] = ()) -> str:
     """Rows under a head; the columns in ``right`` are numbers."""
     shown = [[visible(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(width, column)) for column in zip(*shown, strict=True)]

@@ -28,9 +28,7 @@ _STYLES: Final = {
 
 @cache
 def _control() -> re.Pattern[str]:
-    return re.compile(
-        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
-    )
+    return re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 def wants_colour(choice: str, stream: IO[Any]) -> bool:

@@ -1,9 +1,10 @@
 """Line feeds that a model spells as a backslash and a letter, mended in what it says (``@mend line-feeds``).
 
-Some tokenizers have tokens that decode to the two characters ``\\`` and ``n`` where a line feed is meant. In content
-and in reasoning, each read from its first to its last piece, ``\\r\\n``, ``\\n`` and ``\\r`` become a line feed, but
-not in code and mathematics (``` `…` ```, fences, ``$…$``, ``$$…$$``, ``\\(…\\)``, ``\\[…\\]``; one left open lasts
-to the end), and not behind a run of backslashes, which stays as it is. Arguments of calls are never touched.
+Some tokenizers have tokens that decode to the two characters ``\\`` and ``n`` where a line feed is meant. In
+content and in reasoning, each read from its first to its last piece, ``\\r\\n``, ``\\n`` and ``\\r`` become a line
+feed, but not in code and mathematics (``` `…` ```, fences, ``$…$``, ``$$…$$``, ``\\(…\\)``, ``\\[…\\]``; one left
+open lasts to the end), and not behind a run of backslashes, which stays as it is. Arguments of calls are never
+touched.
 """
 
 from __future__ import annotations

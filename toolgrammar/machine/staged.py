@@ -11,7 +11,7 @@ from toolgrammar.machine.session import Session
 
 
 class StagedSession(Session):
-    """As ``Session``; spans stay those of the raw text. A stage is a few tests per event, and none is per character."""
+    """As ``Session``; spans stay those of the raw text. A stage is a few tests per event, none per character."""
 
     def __init__(self, *given: Any, strict: bool = False) -> None:
         super().__init__(*given)

@@ -28,9 +28,7 @@ toolgrammar check --grammar mine.tg my-cases.jsonl
 
 @click.command("check", cls=Command, examples=_EXAMPLES)
 @options.files
-@options.option(
-    "--grammar", metavar="FILE", group=options.FORMAT_GROUP, help="Use this grammar for every case."
-)
+@options.option("--grammar", metavar="FILE", group=options.FORMAT_GROUP, help="Use this grammar for every case.")
 @options.option(
     "--template", metavar="FILE", group=options.FORMAT_GROUP, help="Use this response template for every case."
 )
@@ -216,16 +214,12 @@ def _run(
     return _guarded(case, make, cuts, seed)
 
 
-def _guarded(
-    case: dict[str, Any], make: Callable[[Mapping[str, Any]], Any], cuts: int, seed: int
-) -> CaseResult:
+def _guarded(case: dict[str, Any], make: Callable[[Mapping[str, Any]], Any], cuts: int, seed: int) -> CaseResult:
     try:
         return run_case(case, make, cuts=cuts, seed=seed)
     except Exception as error:  # model output must never make a parser raise: that is the finding
         raised = Difference("parser", "no exception", f"{type(error).__name__}: {error}")
-        return CaseResult(
-            str(case.get("id", "")), case["format"], bool(case.get("soft")), [Way("all", [raised])]
-        )
+        return CaseResult(str(case.get("id", "")), case["format"], bool(case.get("soft")), [Way("all", [raised])])
 
 
 def _canonical(name: str) -> str:

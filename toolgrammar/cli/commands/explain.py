@@ -211,13 +211,10 @@ def _timeline(record: Record, parser: Any, pieces: Sequence[Any], pretty: bool, 
             continue
         fed_text = "end" if piece is None else clip(one_line(str(piece)), 40)
         lines.append(
-            f"{paint('head', f'{number:>4}')}  {fed_text}"
-            + (paint("warn", f"  holds {held}") if held else "")
+            f"{paint('head', f'{number:>4}')}  {fed_text}" + (paint("warn", f"  holds {held}") if held else "")
         )
         for event in shown:
             said = event.get("text", event.get("delta", event.get("name", event.get("message", ""))))
             what = event["status"] if event["type"] == "call_end" else said
-            lines.append(
-                f"      {paint('name', event['type'])}  {clip(one_line(what), max(columns - 24, 24))}"
-            )
+            lines.append(f"      {paint('name', event['type'])}  {clip(one_line(what), max(columns - 24, 24))}")
     return lines
