@@ -158,7 +158,14 @@ def _escape_surrogates(jsontext: str) -> str:
     """The same JSON in a form that UTF-8 can carry."""
     if jsontext.isascii():
         return jsontext
-    return _surrogate().sub(lambda found: f"\\u{ord(found[0]):04x}", jsontext)
+    return _surrogate().sub(_spelled, jsontext)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    """A lone surrogate as a JSON escape. The private ones, which stand for special tokens (``machine.tokens``), are
+    spelled as no model does, so that they are told from what it wrote."""
+    code = f"{ord(found[0]):04x}"
+    return f"\\uDb{code[2:]}" if "db80" <= code <= "dbff" else f"\\u{code}"
 
 
 def _empty(types: int) -> str | None:

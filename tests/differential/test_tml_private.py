@@ -7,11 +7,6 @@ from differential import tml, turns
 
 pytest.importorskip("tml_renderers", reason="the peer is not installed: pip install '.[differential]'")
 RENDERERS = tml.renderers()
-#: These formats' renderers escape what is not ASCII.
-_FAULT = pytest.mark.xfail(
-    strict=True, reason="with token ids, the escape \\udb80 in arguments is taken for a marker's sentinel"
-)
-_ESCAPING = ("deepseek-r1", "deepseek-v3", "deepseek-v3.1", "deepseek-v3.1-thinking")
 
 
 @pytest.mark.parametrize("renderer", [pytest.param(each, id=each.label) for each in RENDERERS])
@@ -22,10 +17,7 @@ def test_as_text(renderer: tml.Renderer) -> None:
     assert not turns.difference(turns.read(renderer.format, list(text), start=renderer.start), turn)
 
 
-@pytest.mark.parametrize(
-    "renderer",
-    [pytest.param(each, id=each.label, marks=_FAULT if each.label in _ESCAPING else ()) for each in RENDERERS],
-)
+@pytest.mark.parametrize("renderer", [pytest.param(each, id=each.label) for each in RENDERERS])
 def test_as_token_ids(renderer: tml.Renderer) -> None:
     """Read from token ids, too."""
     turn = _turn(renderer)

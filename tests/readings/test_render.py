@@ -70,10 +70,9 @@ EXPECTED = {
         "<|start|>assistant<|channel|>commentary to=functions.lathe<|message|>" + _JSON +
         "<|start|>assistant<|channel|>commentary to=functions.go<|message|>{}"
     ),
-    # The grammar's first arm is the list.
     "hermes": (
-        "<think>\nThink.\n</think>\nSure.\n<tool_call>\n[{\"name\": \"lathe\", \"arguments\": " + _JSON +
-        "}]\n</tool_call>\n<tool_call>\n[{\"name\": \"go\", \"arguments\": {}}]\n</tool_call>"
+        "<think>\nThink.\n</think>\nSure.\n<tool_call>\n{\"name\": \"lathe\", \"arguments\": " + _JSON +
+        "}\n</tool_call>\n<tool_call>\n{\"name\": \"go\", \"arguments\": {}}\n</tool_call>"
     ),
     "kimi-k2": (
         "<think>Think.</think>Sure.<|tool_calls_section_begin|><|tool_call_begin|>functions.lathe:0"

@@ -161,7 +161,7 @@ class TokenReader:
         for name in ("text", "delta", "name", "id", "message"):
             if name in fields:
                 fields[name] = self.text(fields[name])
-        if "delta" in fields and "\\udb" in fields["delta"]:
+        if "delta" in fields and "\\uDb" in fields["delta"]:
             for escaped, token in self._escaped.items():
                 fields["delta"] = fields["delta"].replace(escaped, token)
         fields["start"] = self.raw_length(event.start)

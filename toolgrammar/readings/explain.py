@@ -65,9 +65,7 @@ def _tiled(
     span = next(spans, None)
     at = 0
     while span is not None and at < len(text):
-        entries = (
-            [entry for entry in entries if entry[1] > at] if entries and entries[0][1] <= at else entries
-        )
+        entries = [entry for entry in entries if entry[1] > at] if entries and entries[0][1] <= at else entries
         end = span[1]
         rule, action, chunk = (
             "",
@@ -79,9 +77,7 @@ def _tiled(
             rule, action, chunk = entries[0][2:]
         elif entries:
             end = min(end, entries[0][0])
-        held = tuple(
-            (n, min(end, upto) - max(at, since)) for n, since, upto in waits if since < end and upto > at
-        )
+        held = tuple((n, min(end, upto) - max(at, since)) for n, since, upto in waits if since < end and upto > at)
         found.append(Explained(at, end, text[at:end], rule, action, span[2], chunk, held))  # type: ignore[arg-type]
         at = end
         if at >= span[1]:
