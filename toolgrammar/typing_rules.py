@@ -162,8 +162,8 @@ def _escape_surrogates(jsontext: str) -> str:
 
 
 def _spelled(found: re.Match[str]) -> str:
-    """A lone surrogate as a JSON escape. The private ones, which stand for special tokens (``machine.tokens``), are
-    spelled as no model does, so that they are told from what it wrote."""
+    """A lone surrogate as a JSON escape. The private ones, which stand for special tokens (``machine.tokens``),
+    are spelled as no model does, so that they are told from what it wrote."""
     code = f"{ord(found[0]):04x}"
     return f"\\uDb{code[2:]}" if "db80" <= code <= "dbff" else f"\\u{code}"
 

@@ -17,6 +17,8 @@ from toolgrammar.events import CallStart, Content, Event, Reasoning
 _OPENERS: Final = {"`": "`", "```": "```", "$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 #: What means something outside of a span. A run of backslashes goes first: it protects itself only.
 _MEANT: Final = re.compile(r"\\{2,}|\\r\\n|\\r|\\n|\\[(\[]|```|`|\$\$|\$")
+#: Finds a character that may mean something.
+SPECIAL: Final = re.compile(r"[\\`$]").search
 #: The end of a piece that the next one may change.
 _UNDECIDED: Final = re.compile(r"(?:(?<!\\)(?:\\r\\|\\r|\\)|(?<!`)``?|(?<!\$)\$)\Z")
 
@@ -111,6 +113,11 @@ class LineFeeds:
         """Characters that may be a part of a spelled line feed."""
         return sum(len(mender.held) for mender in self.menders.values())
 
+    @property
+    def idle(self) -> bool:
+        """Whether text without a ``SPECIAL`` character passes as it is."""
+        return not any(mender.held or mender.run for mender in self.menders.values())
+
     def events(self, events: list[Event]) -> list[Event]:
         """What is to be told for ``events``."""
         found: list[Event] = []
@@ -130,6 +137,9 @@ class LineFeeds:
 
     def _piece(self, event: Content | Reasoning) -> Event | None:
         mender = self.menders[type(event)]
+        if not mender.held and SPECIAL(event.text) is None:
+            mender.run = False
+            return event
         start = mender.start if mender.held and mender.end == event.start else event.start
         text = mender.feed(event.text)
         mender.end = event.end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolgrammar.events import Event
-from toolgrammar.machine.line_feeds import LineFeeds
+from toolgrammar.machine.line_feeds import SPECIAL, LineFeeds
 from toolgrammar.machine.offered import OfferedOnly
 from toolgrammar.machine.session import Session
 
@@ -17,15 +17,20 @@ class StagedSession(Session):
         super().__init__(*given)
         self.offered = OfferedOnly() if strict else None
         self.line_feeds = LineFeeds() if self.program.grammar.mend == "line-feeds" else None
+        #: A delta without a special character may pass the stages by.
+        self.idle = False
 
     def feed(self, delta: str) -> list[Event]:
         """As ``Session.feed``."""
+        if self.idle and not self.buf and not self.spec and SPECIAL(delta) is None:
+            return super().feed(delta)  # nothing in it, or before it, that a stage would change
         told, self.story = self.story, []
         if self.offered is not None:
             self.offered.take(delta)
         events = self._staged(super().feed(delta))
         told += events
         self.story = told
+        self.idle = self.offered is None and self.line_feeds is not None and self.line_feeds.idle
         return events
 
     def finish(self) -> list[Event]:
