@@ -7,7 +7,6 @@ import copy
 import json
 import pickle
 import sys
-import time
 import warnings
 from typing import Any
 
@@ -429,9 +428,7 @@ HOSTILE = [
 def test_hostile_texts(text: str) -> None:
     for plan in (NO_SCHEMA, *(Plan(types) for types in (1, 2, 4, 6, 8, 16, 32, 48, 63, 64, 127))):
         for encode in (plan.encode, plan.encode_json):
-            started = time.process_time()
-            valid(encode(text))
-            assert time.process_time() - started < 5  # linear: far below; quadratic: minutes
+            valid(encode(text))  # what is not linear takes hours here
 
 
 def test_integers_are_exact_at_any_length() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import time
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolgrammar.machine.element_types import ElementTypes
 from toolgrammar.machine.elements import ElementArguments
-from toolgrammar.machine.scanner import DONE, FLAW, MORE
+from toolgrammar.machine.scanner import DEPTH_LIMIT, DONE, FLAW, MORE
 
 Result = tuple[str, int, int, list[str]]  # text, status, position, codes of the notes
 
@@ -489,18 +488,21 @@ HOSTILE = [
 
 @pytest.mark.parametrize("source", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_input_in_small_pieces_ends(source: str) -> None:
-    begin = time.process_time()
     expected = whole(scanner(prefix="~"), source)
     assert feed(scanner(prefix="~"), source, every(4, source)) == expected
-    assert time.process_time() - begin < 20  # a square of the size would take hours
 
 
 def test_depth() -> None:
-    text, status, _, _ = whole(scanner(prefix="~"), HOSTILE[-2])
+    deep = "".join(f"~<{key}>" for key in ["o", "x"] * (DEPTH_LIMIT // 2 - 1)) + "1"
+    levels = DEPTH_LIMIT // 2 - 1
+    text, status, _, _ = whole(scanner(prefix="~"), deep + "~</x>~</o>" * levels + END)
     assert status == DONE
-    assert closed(text) == '{"o": {"x": ' * (SIZE // 2) + "1" + "}" * SIZE
+    assert closed(text) == '{"o": {"x": ' * levels + "1" + "}" * (2 * levels)
+    text, status, _, _ = whole(scanner(prefix="~"), HOSTILE[-2])
+    assert status == FLAW  # deeper than any decoder reads
+    assert text == '{"o": {"x": ' * (DEPTH_LIMIT // 2)
     one = scanner(prefix="~")
-    one.scan(DEEP, 0, len(DEEP), False)
+    one.scan(deep, 0, len(deep), False)
     two = pickle.loads(pickle.dumps(one.copy()))
     for each in (one, two):
         assert each.scan("~</x>", 0, 5, True) == 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import random
 from itertools import pairwise
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolgrammar.machine.json_value import JsonArguments
 from toolgrammar.machine.safe_text import SafeText
-from toolgrammar.machine.scanner import DONE, MORE
+from toolgrammar.machine.scanner import DEPTH_LIMIT, DONE, MORE
 
 ENDS = SafeText(("</x>", "<|end|>"))
 BLANK_END = SafeText(("\n```",))
@@ -438,9 +437,14 @@ def test_hostile_text_is_taken_whole(unit: str) -> None:
         feed([text], ends=None, repair=False)
 
 
-def test_deep_nesting_needs_no_recursion() -> None:
-    text = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
-    assert feed([text]) == (text, DONE, False, len(text), [])
-    rng = random.Random(7)
-    text = "".join('{"a":' if rng.random() < 0.5 else '{"b":[{"c":' for _ in range(20_000))
-    assert feed([text])[:3] == (text, MORE, False)
+@pytest.mark.parametrize(("depth", "malformed"), [(DEPTH_LIMIT, False), (DEPTH_LIMIT + 1, True), (100_000, True)])
+def test_deep_nesting_needs_no_recursion_and_has_a_limit(depth: int, malformed: bool) -> None:
+    for opened, closed in (('{"a":', "}"), ('{"a":[', "]}")):
+        levels = depth // len(closed)
+        text = opened * levels + '"x"' + closed * levels
+        if levels * len(closed) < depth:
+            text = '{"a":' + text + "}"
+        expected = (text, MORE if malformed else DONE, malformed, len(text), [])
+        assert feed([text]) == expected
+        assert feed([text[at : at + 7] for at in range(0, len(text), 7)]) == expected
+    assert feed(['{"a":' * 20_000])[:3] == ('{"a":' * 20_000, MORE, True)

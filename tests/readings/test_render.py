@@ -52,7 +52,7 @@ EXPECTED = {
         '<｜DSML｜parameter name="code" string="true">x = "1"\ny</｜DSML｜parameter>\n'
         '<｜DSML｜parameter name="rpm" string="false">3</｜DSML｜parameter>\n'
         '<｜DSML｜parameter name="opts" string="false">{"a": [true, null]}</｜DSML｜parameter>\n'
-        '</｜DSML｜invoke><｜DSML｜invoke name="go"/></｜DSML｜function_calls>'
+        '</｜DSML｜invoke><｜DSML｜invoke name="go">\n</｜DSML｜invoke></｜DSML｜function_calls>'
     ),
     "gemma4": (
         '<|channel>thought\nThink.\n<channel|>Sure.<|tool_call>call:lathe{code:<|"|>x = "1"\ny<|"|>,rpm:3,'
@@ -90,8 +90,8 @@ EXPECTED = {
     ),
     "pythonic": r'Sure.<|python_tag|>[lathe(code="x = \"1\"\ny", rpm=3, opts={"a": [True, None]}), go()]',
     "qwen3": (
-        "<think>\nThink.\n</think>\nSure.\n<tool_call>\n[{\"name\": \"lathe\", \"arguments\": " + _JSON +
-        "}]\n</tool_call>\n<tool_call>\n[{\"name\": \"go\", \"arguments\": {}}]\n</tool_call>"
+        "<think>\nThink.\n</think>\nSure.\n<tool_call>\n{\"name\": \"lathe\", \"arguments\": " + _JSON +
+        "}\n</tool_call>\n<tool_call>\n{\"name\": \"go\", \"arguments\": {}}\n</tool_call>"
     ),
     "qwen3-coder": (
         "<think>\nThink.\n</think>\nSure.\n<tool_call>\n<function=lathe>\n"
