@@ -12,11 +12,11 @@ What a tool's schema contains is never an error here; how tools are given is (``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from toolgrammar.errors import ToolsError
-from toolgrammar.schema_types import MAX_STEPS, JsonObject, branches_of, plan_of, resolve
+from toolgrammar.schema_types import JsonObject, plan_of, standing_for
 from toolgrammar.typing_rules import NO_SCHEMA, Plan, quote
 
 __all__ = ["NO_SCHEMA", "Plan", "ToolTable", "ToolsError", "plan_of", "quote"]
@@ -89,7 +89,7 @@ class ToolTable:
         plan = self._plans.get(cell)
         if plan is None:
             if not schemas:
-                others = [node.get("additionalProperties") for node in _alternatives(root)]
+                others = [node.get("additionalProperties") for node in standing_for(root, (root,))]
                 schemas = [schema for schema in others if isinstance(schema, Mapping)]
             plan = plan_of(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, root)
             self._plans[cell] = plan
@@ -101,7 +101,7 @@ class ToolTable:
         if root is None:
             return []
         found: list[object] = []
-        for node in _alternatives(root):
+        for node in standing_for(root, (root,)):
             properties = node.get("properties")
             if isinstance(properties, Mapping) and key in properties:
                 found.append(properties[key])
@@ -117,22 +117,6 @@ class ToolTable:
 
     def __repr__(self) -> str:
         return "ToolTable(None)" if self.offered is None else f"ToolTable({', '.join(sorted(self.offered))})"
-
-
-def _alternatives(root: JsonObject) -> Iterator[JsonObject]:
-    """``root`` and the schemas that, together or in turn, stand for it."""
-    waiting: list[object] = [root]
-    seen: set[int] = set()
-    for node in waiting:
-        if not isinstance(node, Mapping) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        if len(waiting) < MAX_STEPS:
-            if "$ref" in node:
-                waiting.append(resolve(node["$ref"], (root,)))
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                waiting.extend(branches_of(node, keyword))
 
 
 def _read_tool(where: str, tool: object) -> tuple[str, dict[str, object] | None]:

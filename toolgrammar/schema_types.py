@@ -19,7 +19,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from toolgrammar.typing_rules import (
@@ -67,6 +67,25 @@ def plan_of(schema: object, root: JsonObject | None = None) -> Plan:
     bases = tuple(base for base in (root, schema) if isinstance(base, Mapping))
     types, strings = _Reader(bases).read(schema, frozenset())
     return NO_SCHEMA if types in (0, _UNSAID) else Plan(types, strings)
+
+
+def standing_for(schema: object, bases: tuple[JsonObject, ...], most: int = MAX_STEPS) -> Iterator[JsonObject]:
+    """``schema`` and the schemas that, together or in turn, stand for it: references into ``bases``, alternatives.
+
+    Each once; after ``most`` of them no further ones are looked for. None for what is no schema.
+    """
+    waiting: list[object] = [schema]
+    seen: set[int] = set()
+    for node in waiting:
+        if not isinstance(node, Mapping) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if len(waiting) < most:
+            if "$ref" in node:
+                waiting.append(resolve(node["$ref"], bases))
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                waiting.extend(branches_of(node, keyword))
 
 
 class _Reader:

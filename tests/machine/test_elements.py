@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from machine.scanning import every, feed, feed_trimmed, whole
 
 from toolgrammar.machine.element_types import ElementTypes
 from toolgrammar.machine.elements import ElementArguments
 from toolgrammar.machine.scanner import DEPTH_LIMIT, DONE, FLAW, MORE
-
-Result = tuple[str, int, int, list[str]]  # text, status, position, codes of the notes
 
 # Tables and properties write "~" for the prefix.
 NS = "]<]minimax[>["
@@ -65,64 +64,6 @@ SCHEMA: dict[str, Any] = {
 
 def scanner(schema: Any = SCHEMA, prefix: str = NS) -> ElementArguments:
     return ElementArguments(prefix, schema, (STOP,), BREAKS)
-
-
-def feed(scanner: ElementArguments, text: str, ends: list[int]) -> Result:
-    """Scan ``text`` in pieces that end at ``ends``, in one buffer: nothing is read past a piece's end."""
-    pos = 0
-    out = ""
-    codes = []
-    for end in ends:
-        pos = scanner.scan(text, pos, end, end == len(text))
-        out += scanner.text
-        codes += [code for code, _, _ in scanner.notes]
-        scanner.notes.clear()
-        assert not scanner.in_string or pos == end
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, pos, codes
-
-
-def feed_trimmed(scanner: ElementArguments, text: str, ends: list[int]) -> Result:
-    """As a machine does it: consumed text is gone, what decides nothing is not looked at, copies take over."""
-    buf = ""
-    consumed = begin = 0
-    out = ""
-    codes = []
-    for end in ends:
-        delta = text[begin:end]
-        begin = end
-        if scanner.in_string and not buf and scanner.string_stop(delta) is None:
-            consumed += len(delta)
-            out += delta
-            continue
-        if (
-            end < len(text)
-            and not scanner.in_string
-            and scanner.quiet is not None
-            and scanner.quiet(delta) is None
-        ):
-            buf += delta
-            continue
-        buf += delta
-        scanner = pickle.loads(pickle.dumps(scanner.copy()))
-        pos = scanner.scan(buf, 0, len(buf), end == len(text))
-        out += scanner.text
-        codes += [code for code, _, _ in scanner.notes]
-        scanner.notes.clear()
-        consumed += pos
-        buf = buf[pos:]
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, consumed, codes
-
-
-def whole(scanner: ElementArguments, text: str) -> Result:
-    return feed(scanner, text, [len(text)])
-
-
-def every(step: int, text: str) -> list[int]:
-    return [*range(step, len(text), step), len(text)]
 
 
 def closed(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import pickle
 import pprint
 import re
 import unicodedata
@@ -14,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from machine import scanning
+from machine.scanning import every
 
 from toolgrammar.machine.python_arguments import PythonArguments, PythonValue
 from toolgrammar.machine.scanner import DONE, FLAW, MORE, Scanner
@@ -22,47 +23,21 @@ Result = tuple[str, int, int]  # text, status, position
 
 
 def feed(scanner: Any, text: str, ends: list[int]) -> Result:
-    """Scan ``text`` in pieces that end at ``ends``, in one buffer: nothing is read past a piece's end."""
-    pos = 0
-    out = ""
-    for end in ends:
-        pos = scanner.scan(text, pos, end, end == len(text))
-        out += scanner.text
-        assert not scanner.in_string or pos == end
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, pos
+    """Scan ``text`` in pieces that end at ``ends``; Python's notation has no notes."""
+    said, status, at, notes = scanning.feed(scanner, text, ends)
+    assert not notes
+    return said, status, at
 
 
 def feed_trimmed(scanner: Any, text: str, ends: list[int]) -> Result:
-    """As a machine does it: consumed text is gone, plain deltas in strings pass by, copies take over."""
-    buf = ""
-    consumed = begin = 0
-    out = ""
-    for end in ends:
-        delta = text[begin:end]
-        begin = end
-        if scanner.in_string and not buf and scanner.string_stop(delta) is None:
-            consumed += len(delta)
-            out += delta
-            continue
-        buf += delta
-        scanner = pickle.loads(pickle.dumps(scanner.copy()))
-        pos = scanner.scan(buf, 0, len(buf), end == len(text))
-        out += scanner.text
-        consumed += pos
-        buf = buf[pos:]
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, consumed
+    """The same, as a machine does it."""
+    said, status, at, notes = scanning.feed_trimmed(scanner, text, ends)
+    assert not notes
+    return said, status, at
 
 
 def whole(scanner: Scanner, text: str) -> Result:
     return feed(scanner, text, [len(text)])
-
-
-def every(step: int, text: str) -> list[int]:
-    return [*range(step, len(text), step), len(text)]
 
 
 def is_text(key: str) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import pickle
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from machine.scanning import every, feed, feed_trimmed, whole
 
 from toolgrammar.machine.quoted_object import QuotedObject
 from toolgrammar.machine.safe_text import SafeText
 from toolgrammar.machine.scanner import DONE, FLAW, MORE
-
-Result = tuple[str, int, int, list[str]]  # text, status, position, codes of the notes
 
 Q = '<|"|>'
 ENDS = SafeText(("<tool_call|>",))
@@ -44,56 +42,6 @@ SCHEMA = {
 
 def gemma(schema: Any = None) -> QuotedObject:
     return QuotedObject(Q, ENDS, schema, BREAKS)
-
-
-def feed(scanner: QuotedObject, text: str, ends: list[int]) -> Result:
-    """Scan ``text`` in pieces that end at ``ends``, in one buffer: nothing is read past a piece's end."""
-    pos = 0
-    out = ""
-    codes = []
-    for end in ends:
-        pos = scanner.scan(text, pos, end, end == len(text))
-        out += scanner.text
-        codes += [code for code, _, _ in scanner.notes]
-        scanner.notes.clear()
-        assert not scanner.in_string or pos == end
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, pos, codes
-
-
-def feed_trimmed(scanner: QuotedObject, text: str, ends: list[int]) -> Result:
-    """As a machine does it: consumed text is gone, plain deltas in strings pass by, copies take over."""
-    buf = ""
-    consumed = begin = 0
-    out = ""
-    codes = []
-    for end in ends:
-        delta = text[begin:end]
-        begin = end
-        if scanner.in_string and not buf and scanner.string_stop(delta) is None:
-            consumed += len(delta)
-            out += delta
-            continue
-        buf += delta
-        scanner = pickle.loads(pickle.dumps(scanner.copy()))
-        pos = scanner.scan(buf, 0, len(buf), end == len(text))
-        out += scanner.text
-        codes += [code for code, _, _ in scanner.notes]
-        scanner.notes.clear()
-        consumed += pos
-        buf = buf[pos:]
-        if scanner.status != MORE:
-            break
-    return out, scanner.status, consumed, codes
-
-
-def whole(scanner: QuotedObject, text: str) -> Result:
-    return feed(scanner, text, [len(text)])
-
-
-def every(step: int, text: str) -> list[int]:
-    return [*range(step, len(text), step), len(text)]
 
 
 WHOLE = [

@@ -6,23 +6,15 @@ import os
 from typing import Any
 
 from toolgrammar.cli.errors import CliError
+from toolgrammar.machine.tokenizers_adapter import FastTokenizer
 
 
-class FileTokenizer:
-    """Special tokens by id, and incremental decoders for the others."""
+class FileTokenizer(FastTokenizer):
+    """A tokenizer that can say which ids it has: those of a record come from anywhere."""
 
     def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+        super().__init__(tokenizer)
         self._known: set[int] = set()
-        self._special = {
-            number: token.content
-            for number, token in tokenizer.get_added_tokens_decoder().items()
-            if token.special
-        }
-
-    def special_tokens(self) -> dict[int, str]:
-        """Special tokens: id to text."""
-        return self._special
 
     def has(self, number: int) -> bool:
         """Whether ``number`` is the id of a token; the package raises for one that is not 32 bits wide."""
@@ -32,36 +24,6 @@ class FileTokenizer:
             return False
         self._known.add(number)
         return True
-
-    def decoder(self) -> Decoder:
-        """A decoder for one stream."""
-        return Decoder(self._tokenizer)
-
-
-class Decoder:
-    """Ids to text, one at a time; holds what may be half a character. Copyable."""
-
-    def __init__(self, tokenizer: Any, ids: tuple[int, ...] = (), done: int = 0) -> None:
-        self._tokenizer = tokenizer
-        self._ids = list(ids)
-        self._done = done
-
-    def step(self, number: int) -> str | None:
-        """The text that ``number`` completes."""
-        self._ids.append(number)
-        before = self._text(self._ids[: self._done])
-        text = self._text(self._ids)
-        if len(text) <= len(before) or text.endswith("\ufffd"):
-            return None
-        self._ids, self._done = self._ids[self._done :], len(self._ids) - self._done
-        return text[len(before) :]
-
-    def copy(self) -> Decoder:
-        """An independent decoder in the same state."""
-        return Decoder(self._tokenizer, tuple(self._ids), self._done)
-
-    def _text(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False)) if ids else ""
 
 
 def read_tokenizer(path: str | None) -> FileTokenizer | None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from toolgrammar.machine.held_scanner import SPACE, Quiet
 from toolgrammar.machine.json_writer import UNSAFE, escape_json
 from toolgrammar.machine.safe_text import partial_pattern
-from toolgrammar.schema_types import branches_of, plan_of, resolve
+from toolgrammar.schema_types import plan_of, standing_for
 from toolgrammar.typing_rules import NO_SCHEMA, NULL, STRING, Plan
 
 _NULLS: Final = frozenset(("null", "None", "none", "nil"))
@@ -116,18 +116,7 @@ class BareTypes:
         if isinstance(schema, dict) and _REFERRING.isdisjoint(schema):
             return [schema]
         bases = (self.root,) if isinstance(self.root, Mapping) else ()
-        waiting: list[object] = [schema]
-        found: list[Mapping[str, object]] = []
-        for node in waiting:
-            if not isinstance(node, Mapping) or any(node is other for other in found):
-                continue
-            found.append(node)
-            if len(waiting) < _MAX_STEPS:
-                if "$ref" in node:
-                    waiting.append(resolve(node["$ref"], bases))
-                for keyword in ("allOf", "anyOf", "oneOf"):
-                    waiting.extend(branches_of(node, keyword))
-        return found
+        return list(standing_for(schema, bases, _MAX_STEPS))
 
 
 class Notation:

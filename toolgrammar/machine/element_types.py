@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from toolgrammar.schema_types import MAX_STEPS, JsonObject, branches_of, plan_of, resolve
+from toolgrammar.schema_types import JsonObject, branches_of, plan_of, standing_for
 from toolgrammar.typing_rules import NO_SCHEMA, Plan
 
 
@@ -95,17 +95,4 @@ class ElementTypes:
 
     def _read(self, schema: JsonObject) -> list[JsonObject]:
         bases = tuple(base for base in (self.root, schema) if isinstance(base, Mapping))
-        waiting: list[object] = [schema]
-        found: list[JsonObject] = []
-        seen: set[int] = set()
-        for node in waiting:
-            if not isinstance(node, Mapping) or id(node) in seen:
-                continue
-            seen.add(id(node))
-            found.append(node)
-            if len(waiting) < MAX_STEPS:
-                if "$ref" in node:
-                    waiting.append(resolve(node["$ref"], bases))
-                for keyword in ("allOf", "anyOf", "oneOf"):
-                    waiting.extend(branches_of(node, keyword))
-        return found
+        return list(standing_for(schema, bases))
