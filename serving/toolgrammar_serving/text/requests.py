@@ -14,9 +14,10 @@ from toolgrammar_serving.llm import Finish, Sampling
 class TextRequest(msgspec.Struct):
     """``n`` continuations of ``prompt``, text or token ids.
 
-    ``stop``: strings that end a sequence, found across tokens, held back until certain; not part of the text unless
-    ``include_stop``. ``special_text``: what special tokens are in the text: id to text; others give none, unless
-    ``skip_special_tokens`` is false, then all give their own. ``bad_words`` become token ids here.
+    ``stop``: strings that end a sequence, found across tokens, held back until certain; not part of the text
+    unless ``include_stop``. ``special_text``: what special tokens are in the text: id to text; others give none,
+    unless ``skip_special_tokens`` is false, then all give their own. A token that ended the sequence is text only
+    if it is in ``special_text``, or with ``include_stop``. ``bad_words`` become token ids here.
     ``add_special_tokens``: the tokenizer's own beginning (BOS); chat templates write theirs themselves.
     """
 
@@ -62,8 +63,8 @@ class TextSink(Protocol):
     """Takes the text of one sequence. ``push`` any number of times, then ``finish`` or ``fail`` exactly once."""
 
     def push(self, text: str, token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
-        """New text, which may be empty: text that may be part of a stop string or of a character waits. The tokens are
-        all that came, whether or not their text is here yet."""
+        """New text, which may be empty: text that may be part of a stop string or of a character waits. The tokens
+        are all that came, whether or not their text is here yet."""
 
     def finish(self, finish: Finish) -> None:
         """The sequence is over; all its text was pushed."""
