@@ -52,7 +52,8 @@ def parse_argv(argv: Sequence[str]) -> FrontendArgs:
     parser = _Parser(
         prog="toolgrammar-frontend",
         description="The front end that 'vllm serve' starts; not for the command line: set "
-        "VLLM_USE_RUST_FRONTEND=1 and VLLM_RUST_FRONTEND_PATH=$(command -v toolgrammar-frontend), then run 'vllm serve MODEL'.",
+        "VLLM_USE_RUST_FRONTEND=1 and VLLM_RUST_FRONTEND_PATH=$(command -v toolgrammar-frontend), then "
+        "run 'vllm serve MODEL'.",
         allow_abbrev=False,
     )
     parser.add_argument("command", choices=["frontend"])
