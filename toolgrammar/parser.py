@@ -15,6 +15,7 @@ A parser is not thread-safe; any number of them run beside each other.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -47,7 +48,8 @@ class Parser:
     text, or tail) says otherwise. ``repair``: mend almost-JSON, each time with a diagnostic. ``strict``: a call of
     a tool that is not offered is content, what its span covers. ``tokenizer``: lets ``feed`` take token ids,
     special tokens then count only as themselves; a ``tokenizers.Tokenizer``, a fast one of transformers, or what
-    has the methods of ``toolgrammar.machine.tokens.Tokenizer``.
+    has the methods of ``toolgrammar.machine.tokens.Tokenizer``. With ``toolgrammar.machine.tokens.Marks`` instead,
+    ``feed`` takes text in which the caller has marked the special tokens.
 
     Raises ``UnknownModelError``, ``GrammarError``, ``ToolsError``; ``ValueError`` for a start the format lacks.
     """
@@ -73,7 +75,8 @@ class Parser:
         self.model = model or self.grammar.name
         self._tools = tools if isinstance(tools, ToolTable) else ToolTable.of(tools)
         self._reader = _token_reader(self.grammar, tokenizer) if tokenizer is not None else None
-        program = _program(self.grammar, self._reader.tokens if self._reader is not None else (), grammar or model)
+        tokens = self._reader.marks.tokens if self._reader is not None else ()
+        program = _program(self.grammar, tokens, grammar or model)
         name = "content" if start == "auto" else start
         if name not in program.starts:
             raise ValueError(
@@ -83,9 +86,8 @@ class Parser:
         if prompt is not None and start == "auto":
             from toolgrammar.machine.prompt import play_prompt
 
-            play_prompt(self._session, prompt if self._reader is None else self._reader.prompt(prompt))
+            play_prompt(self._session, prompt if self._reader is None else self._reader.marks.prompt(prompt))
         self._collector = Collector()
-        self._events: list[Event] = []
         self._finished = False
         self._reason: str | None = None
         #: An output without calls is looked at for calls of other formats.
@@ -108,9 +110,7 @@ class Parser:
                 raise TypeError("token ids need a tokenizer: Parser(..., tokenizer=...)")
             return self._session.feed(delta)
         read = self._reader.feed_text if isinstance(delta, str) else self._reader.feed
-        events = read(self._session, delta)  # type: ignore[arg-type]
-        self._events += events
-        return events
+        return read(self._session, delta)  # type: ignore[arg-type]
 
     def finish(self, reason: Finish | str | None = None) -> list[Event]:
         """The output ended (``reason``: the engine's finish reason, kept in the message)."""
@@ -119,11 +119,7 @@ class Parser:
         self._finished = True
         self._reason = reason
         self.__dict__.pop("feed", None)
-        if self._reader is None:
-            events = self._session.finish()
-        else:
-            events = self._reader.finish(self._session)
-            self._events += events
+        events = self._session.finish() if self._reader is None else self._reader.finish(self._session)
         if self._looks_further and not self._session.next_index and self._tools.offered:
             events = events + self._mismatch()
         return events
@@ -140,8 +136,12 @@ class Parser:
 
     def _direct(self) -> None:
         """Let ``feed`` be the session's own, if it reads text and is not over."""
-        if self._reader is None and not self._finished and type(self).feed is Parser.feed:
+        if self._finished or type(self).feed is not Parser.feed:
+            return
+        if self._reader is None:
             self.feed = self._session.feed  # type: ignore[method-assign,assignment]
+        elif not self._reader.decodes:
+            self.feed = partial(self._reader.feed_text, self._session)  # type: ignore[method-assign]
 
     async def aiter(self, chunks: AsyncIterable[str | Sequence[int]]) -> AsyncIterator[Event]:
         """The events of an asynchronous stream, ``finish`` included."""
@@ -161,7 +161,7 @@ class Parser:
         tail = "".join(session.tail) if self._finished else ""
         tail_start = session.tail_start if self._finished else -1
         if self._reader is not None:
-            length, tail = self._reader.raw_length(length), self._reader.text(tail)
+            length, tail = self._reader.raw_length(length), self._reader.marks.outward(tail)
             tail_start = self._reader.raw_length(tail_start) if tail_start >= 0 else -1
         return self._collector.message(
             model=self.model,
@@ -175,8 +175,8 @@ class Parser:
 
     def _fold(self) -> None:
         story = self._session.story
-        self._collector.add(story if self._reader is None else self._events, self._tools.known)
-        self._session.story, self._events = [], []
+        self._collector.add(story if self._reader is None else self._reader.outward(story), self._tools.known)
+        self._session.story = []
 
     @property
     def held(self) -> int:
@@ -189,7 +189,6 @@ class Parser:
         new.__dict__.update(self.__dict__)
         new._session = self._session.copy()
         new._collector = self._collector.copy()
-        new._events = self._events[:]
         if self._reader is not None:
             new._reader = self._reader.copy()
         new._direct()

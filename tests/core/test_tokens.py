@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import pickle
 import random
 import re
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from toolgrammar import CallArguments, CallEnd, CallStart, Content, Diagnostic, Parser, Reasoning
+from toolgrammar import CallArguments, CallEnd, CallStart, Content, Diagnostic, Parser, Reasoning, registry
+from toolgrammar.machine.tokens import Marks
 
 SPECIAL = {
     "hermes": ("<|im_start|>", "<|im_end|>", "<|endoftext|>"),
@@ -353,3 +355,58 @@ def test_the_end_of_the_stream_loses_nothing() -> None:
     toy = made("hermes")
     _, found = by_ids("hermes", [*toy.spell("a"), 0xC3], toy)
     assert found["content"] == "a\ufffd"
+
+
+# ---- text in which the caller has put the marks ---------------------------------------------------------------
+
+
+def marked(name: str, toy: Toy, ids: list[int], marks: Marks) -> list[str]:
+    """What a detokenizer makes of ``ids``, token by token, that gives special tokens their marks."""
+    decoder = toy.decoder()
+    return [text for number in ids if (text := marks.by_id.get(number) or decoder.step(number))]
+
+
+@pytest.mark.parametrize("together", [1, 7, 1 << 20])
+@pytest.mark.parametrize("name", NAMED)
+def test_marked_text_reads_as_ids_do(name: str, together: int, fixtures: Path) -> None:
+    text = (fixtures / "captures" / f"{name}.txt").read_text(encoding="utf-8")
+    options: dict[str, Any] = {"tools": TOOLS, "start": STARTS.get(name, "auto")}
+    toy = made(name)
+    marks = Marks(registry.load(name), toy.special_tokens())
+    # What spells a marker is data among the marks, too.
+    ids = toy.encode(text) + toy.spell("a " + " b ".join(SPECIAL[name]))
+    pieces = marked(name, toy, ids, marks)
+    pieces = ["".join(pieces[at : at + together]) for at in range(0, len(pieces), together)]
+    parser = Parser(grammar=marks.grammar, tokenizer=marks, **options)
+    assert read(parser, pieces) == by_ids(name, ids, toy, **options)
+
+
+def test_text_without_marks_is_handed_through() -> None:
+    marks = Marks(registry.load("harmony"), made("harmony").special_tokens())
+    parser = Parser(grammar=marks.grammar, tokenizer=marks)
+    assert parser.feed("<|channel|>") == [Content("<|channel|>", 0, 11)]
+
+
+def test_marks_move_the_spans_behind_them() -> None:
+    toy = made("harmony")
+    marks = Marks(registry.load("harmony"), toy.special_tokens())
+    parser = Parser(grammar=marks.grammar, tokenizer=marks)
+    parser.feed("".join(marked("harmony", toy, toy.encode("<|channel|>final<|message|>"), marks)))
+    assert parser.feed("é") == [Content("é", 27, 28)]
+    copy = pickle.loads(pickle.dumps(parser))
+    assert copy.feed("b") == parser.feed("b") == [Content("b", 28, 29)]
+    assert copy.message() == parser.message()
+
+
+def test_marked_text_takes_no_ids() -> None:
+    marks = Marks(registry.load("hermes"), made("hermes").special_tokens())
+    with pytest.raises(TypeError, match="special tokens marked"):
+        Parser(grammar=marks.grammar, tokenizer=marks).feed([1])
+
+
+def test_a_long_prompt_starts_where_its_tail_says() -> None:
+    toy = made("harmony")
+    marks = Marks(registry.load("harmony"), toy.special_tokens())
+    prompt = "<|start|>user<|message|>" + "x" * 9000 + "<|end|><|start|>assistant<|channel|>analysis<|message|>y"
+    parser = Parser(grammar=marks.grammar, tokenizer=marks, prompt=prompt)
+    assert parser.feed("a") == [Reasoning("a", 0, 1)]

@@ -38,6 +38,7 @@ def compile_grammar(grammar: c.Grammar, tokens: tuple[str, ...] = ()) -> Program
     Raises a ``GrammarError`` for every mistake that would otherwise show only on model output.
     """
     checks.check_rules(grammar)
+    source = grammar
     if tokens:
         from toolgrammar.machine.tokens import sentinels, with_sentinels
 
@@ -45,7 +46,9 @@ def compile_grammar(grammar: c.Grammar, tokens: tuple[str, ...] = ()) -> Program
     builder = _Builder(grammar, tokens)
     builder.sentinels = frozenset(sentinels(tokens).values()) if tokens else frozenset()
     starts = {state: builder.start(rule) for state, rule in grammar.starts.items()}
-    return builder.finish(starts)
+    program = builder.finish(starts)
+    program.source = source
+    return program
 
 
 class _Builder(Finisher):

@@ -98,9 +98,8 @@ class Arm:
 
     def copy(self) -> Arm:
         """A copy whose framing and effects may be changed."""
-        # Slot by slot (a new slot goes here too), without ``__init__``: compiling a grammar makes thousands.
-        new = Arm.__new__(Arm)
-        new.text, new.target, new.rule = self.text, self.target, self.rule
+        # Slot by slot (a new slot goes here too): compiling a grammar makes thousands.
+        new = Arm(self.text, self.target, self.rule)
         new.frame, new.exact, new.least = self.frame, self.exact, self.least
         new.peek, new.peek_frame, new.consume = self.peek, self.peek_frame, self.consume
         new.control, new.whole, new.key_end, new.plain = self.control, self.whole, self.key_end, self.plain
@@ -201,7 +200,7 @@ class State:
 class Program:
     """A compiled grammar. Immutable after compilation; one per grammar and set of token markers."""
 
-    __slots__ = ("controls", "grammar", "lost", "starts", "states", "tokens")
+    __slots__ = ("controls", "grammar", "lost", "source", "starts", "states", "tokens")
 
     def __init__(
         self,
@@ -212,6 +211,8 @@ class Program:
         tokens: tuple[str, ...],
     ) -> None:
         self.grammar = grammar
+        #: The grammar before its special tokens became sentinels.
+        self.source = grammar
         self.tokens = tokens
         #: The control tokens among the grammar's markers.
         self.controls: tuple[str, ...] = ()

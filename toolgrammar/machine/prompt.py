@@ -12,12 +12,20 @@ from toolgrammar.machine.session import Session
 _TAIL = 4096
 
 
+def _behind(prompt: str, anchors: tuple[str, ...]) -> int:
+    """Where the last anchor ends, -1 if there is none."""
+    return max((at + len(anchor) for anchor in anchors if (at := prompt.rfind(anchor)) >= 0), default=-1)
+
+
+def tail_of(prompt: str, anchors: tuple[str, ...]) -> str:
+    """As much of ``prompt``'s end as ``play_prompt`` looks at, the anchor included."""
+    at = _behind(prompt, anchors)
+    return prompt[-_TAIL:] if at < 0 else prompt[max(0, at - max(map(len, anchors))) :]
+
+
 def play_prompt(session: Session, prompt: str) -> None:
     """Put ``session`` where ``prompt`` leaves off."""
-    at = max(
-        (prompt.rfind(anchor) + len(anchor) for anchor in session.program.grammar.anchors if anchor in prompt),
-        default=-1,
-    )
+    at = _behind(prompt, session.program.grammar.anchors)
     if at < 0:  # no anchor: from the last marker that the beginning of a turn knows
         tail = prompt[-_TAIL:]
         found = max((tail.rfind(marker) for marker in session.markers_here()), default=-1)

@@ -3,20 +3,24 @@
 A marker that is a special token must not be spelled by ordinary tokens. Each such marker is given one
 *sentinel*, a code point that no decoder produces (a lone surrogate); the grammar is compiled with sentinels in
 its literals, ids become sentinels or text, and what comes out is translated back, spans included.
+
+Who decodes by itself puts the sentinels into the text (``Marks.by_id``) and feeds that: it costs nothing as long
+as no sentinel has come, and one new event per event afterwards.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from toolgrammar import combinators as c
-from toolgrammar.events import Event
+from toolgrammar.events import CallArguments, Content, Event, Reasoning
 from toolgrammar.machine.checks import walk
+from toolgrammar.machine.prompt import tail_of
 from toolgrammar.machine.tokenizers_adapter import adapted
 from toolgrammar.schema import quote
 
@@ -87,83 +91,148 @@ def marker_tokens(grammar: c.Grammar, special: Sequence[str]) -> tuple[str, ...]
     return tuple(sorted(found, key=lambda token: (-len(token), token)))
 
 
-class TokenReader:
-    """Turns token ids into the machine's input, and its events back. One per stream; copyable."""
+class Marks:
+    """The special tokens that a grammar knows, and their sentinels. Never changed: one serves all streams.
 
-    def __init__(self, grammar: c.Grammar, tokenizer: Any) -> None:
-        """``tokenizer``: see ``Tokenizer``. Raises ``TypeError`` for what is none."""
-        tokenizer = adapted(tokenizer)
-        special = tokenizer.special_tokens()
+    ``Parser(grammar=..., tokenizer=Marks(grammar, special))`` reads text in which the caller has put ``by_id[id]``
+    for those ids; text without sentinels is ordinary, whatever it spells.
+    """
+
+    def __init__(self, grammar: c.Grammar, special: Mapping[int, str]) -> None:
+        """``special``: a tokenizer's special tokens, id to text."""
+        self.grammar = grammar
+        self._given = dict(special)
         self.tokens = marker_tokens(grammar, tuple(special.values()))
         table = sentinels(self.tokens)
-        self._sentinel = {id_: table.get(text, text) for id_, text in special.items()}
+        #: What stands for an id in the text.
+        self.by_id = {number: table[text] for number, text in special.items() if text in table}
         self._back = str.maketrans({sentinel: token for token, sentinel in table.items()})
-        self._tokens = {sentinel: token for token, sentinel in table.items()}
         #: A sentinel that was data in a value stands there escaped.
         self._escaped = {quote(sentinel)[1:-1]: quote(token)[1:-1] for token, sentinel in table.items()}
-        self._lengths = {sentinel: len(token) for token, sentinel in table.items()}
-        self._tokenizer = tokenizer
-        self._decoder = tokenizer.decoder()
-        #: Internal offsets behind each sentinel, and how many more raw characters lie before them.
-        self._at: list[int] = [0]
-        self._more: list[int] = [0]
-        self._fed = 0
+        #: How many more raw characters a sentinel stands for.
+        self.extra = {sentinel: len(token) - 1 for token, sentinel in table.items()}
+        pattern = re.compile(f"[{''.join(table.values())}]" if table else r"(?!)")
+        self.find, self.each = pattern.search, pattern.finditer
+        self._inward = list(table.items())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Marks, (self.grammar, self._given))
+
+    def inward(self, text: str) -> str:
+        """``text`` with sentinels for the special tokens that are spelled in it."""
+        for token, sentinel in self._inward:
+            text = text.replace(token, sentinel)
+        return text
+
+    def prompt(self, text: str) -> str:
+        """The tail of a prompt that says where the output begins, with sentinels."""
+        return self.inward(tail_of(text, self.grammar.anchors))
+
+    def outward(self, text: str) -> str:
+        """Sentinels back to their tokens."""
+        return text if text.isascii() else text.translate(self._back)
+
+    def outward_json(self, text: str) -> str:
+        """The same for a piece of JSON text."""
+        if "\\uDb" in text:
+            for escaped, token in self._escaped.items():
+                text = text.replace(escaped, token)
+        return self.outward(text)
+
+
+class TokenReader:
+    """Turns ids, or text with sentinels, into the machine's input, and its events back. Copyable."""
+
+    def __init__(self, grammar: c.Grammar, tokenizer: Any) -> None:
+        """``tokenizer``: see ``Tokenizer``, or ``Marks``. Raises ``TypeError`` for what is none."""
+        self._decoder: Any = None
+        self._special: Mapping[int, str] = {}
+        if isinstance(tokenizer, Marks):
+            self.marks = tokenizer
+        else:
+            tokenizer = adapted(tokenizer)
+            special = tokenizer.special_tokens()
+            self.marks = Marks(grammar, special)
+            self._special = {**special, **self.marks.by_id}
+            self._decoder = tokenizer.decoder()
+        #: Machine positions behind each sentinel so far, and how many more raw characters lie before them.
+        self._at: list[int] = []
+        self._more: list[int] = []
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it takes ids, and not only text."""
+        return self._decoder is not None
 
     def feed(self, session: Any, ids: Sequence[int]) -> list[Event]:
         """Read ``ids``."""
         pieces = []
         for id_ in ids:
-            sentinel = self._sentinel.get(id_)
-            piece = sentinel if sentinel is not None else self._decoder.step(id_)
+            special = self._special.get(id_)
+            piece = special if special is not None else self._decoder.step(id_)
             if piece:
-                pieces.append(self._count(piece))
-        return self._outward(session.feed("".join(pieces)))
-
-    def _count(self, piece: str) -> str:
-        """Keep book of the offsets that ``piece``, a sentinel or text, moves."""
-        self._fed += len(piece)
-        extra = self._lengths.get(piece, 1) - 1
-        if extra:
-            self._at.append(self._fed)
-            self._more.append(self._more[-1] + extra)
-        return piece
+                pieces.append(piece)
+        return self.feed_text(session, "".join(pieces))
 
     def feed_text(self, session: Any, text: str) -> list[Event]:
-        """Read text that came without ids: no special token is in it."""
-        return self._outward(session.feed(self._count(text)))
+        """Read text; a special token is in it only as its sentinel."""
+        if not isinstance(text, str):
+            raise TypeError("token ids need a tokenizer: this parser reads text with its special tokens marked")
+        if not text.isascii() and self.marks.find(text) is not None:
+            self._count(session.base + len(session.buf), text)
+        events: list[Event] = session.feed(text)
+        return self.outward(events) if self._at and events else events
 
-    def prompt(self, text: str) -> str:
-        """A prompt's text, with sentinels for the special tokens in it."""
-        for sentinel, token in self._tokens.items():
-            text = text.replace(token, sentinel)
-        return text
+    def _count(self, at: int, text: str) -> None:
+        """Keep book of the positions that the sentinels in ``text``, which begins at ``at``, move."""
+        more = self._more[-1] if self._more else 0
+        for found in self.marks.each(text):
+            more += self.marks.extra[found.group()]
+            self._at.append(at + found.end())
+            self._more.append(more)
 
     def finish(self, session: Any) -> list[Event]:
         """The stream ended."""
         flush = getattr(self._decoder, "flush", None)
         rest = flush() if flush is not None else ""
         events = self.feed_text(session, rest) if rest else []
-        return events + self._outward(session.finish())
-
-    def text(self, text: str) -> str:
-        """Sentinels back to their tokens."""
-        return text.translate(self._back)
+        return events + self.outward(session.finish())
 
     def raw_length(self, at: int) -> int:
-        """The raw offset of an internal one."""
-        return at + self._more[bisect_right(self._at, at) - 1]
+        """The raw position of one of the machine's."""
+        i = bisect_right(self._at, at)
+        return at + self._more[i - 1] if i else at
 
-    def _outward(self, events: list[Event]) -> list[Event]:
-        return [self._event(event) for event in events]
+    def outward(self, events: list[Event]) -> list[Event]:
+        """The machine's events as the caller's."""
+        if not self._at:
+            return events
+        last, more, find = self._at[-1], self._more[-1], self.marks.find
+        found: list[Event] = []
+        for event in events:
+            # Text behind the last sentinel is the common case.
+            if event.start < last:
+                found.append(self._event(event))
+            elif isinstance(event, CallArguments):
+                delta = event.delta
+                plain = "\\uDb" not in delta and (delta.isascii() or find(delta) is None)
+                delta = delta if plain else self.marks.outward_json(delta)
+                found.append(CallArguments(event.index, delta, event.start + more, event.end + more))
+            elif isinstance(event, Content | Reasoning):
+                text = event.text
+                text = text if text.isascii() or find(text) is None else self.marks.outward(text)
+                found.append(type(event)(text, event.start + more, event.end + more))
+            else:
+                found.append(self._event(event))
+        return found
 
     def _event(self, event: Event) -> Event:
         fields = {name: getattr(event, name) for name in event.__struct_fields__}
-        for name in ("text", "delta", "name", "id", "message"):
+        for name in ("text", "name", "id", "message"):
             if name in fields:
-                fields[name] = self.text(fields[name])
-        if "delta" in fields and "\\uDb" in fields["delta"]:
-            for escaped, token in self._escaped.items():
-                fields["delta"] = fields["delta"].replace(escaped, token)
+                fields[name] = self.marks.outward(fields[name])
+        if "delta" in fields:
+            fields["delta"] = self.marks.outward_json(fields["delta"])
         fields["start"] = self.raw_length(event.start)
         fields["end"] = self.raw_length(event.end)
         return type(event)(**fields)
@@ -173,5 +242,5 @@ class TokenReader:
         new = TokenReader.__new__(TokenReader)
         new.__dict__.update(self.__dict__)
         new._at, new._more = self._at[:], self._more[:]
-        new._decoder = self._decoder.copy()
+        new._decoder = self._decoder.copy() if self._decoder is not None else None
         return new
