@@ -1,5 +1,8 @@
 """Token ids in, token ids out: sampling defaults, n > 1 by fan-out, finish reasons, logprobs as numbers."""
 
+from toolgrammar_serving.llm.defaults import ModelDefaults as ModelDefaults
+from toolgrammar_serving.llm.generation import Generation as Generation
+from toolgrammar_serving.llm.model import LLM as LLM
 from toolgrammar_serving.llm.requests import Finish as Finish
 from toolgrammar_serving.llm.requests import FinishReason as FinishReason
 from toolgrammar_serving.llm.requests import GenerateRequest as GenerateRequest

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from toolgrammar_serving.errors import ServingError
-from toolgrammar_serving.protocol.wire import StructuredOutputs
+from toolgrammar_serving.protocol.wire import StructuredOutputs as StructuredOutputs
 
 FinishReason: TypeAlias = Literal["stop", "length", "abort", "repetition"]
 
@@ -45,7 +45,8 @@ class Sampling(msgspec.Struct):
 
 
 class GenerateRequest(msgspec.Struct):
-    """``n`` continuations of ``prompt_token_ids``. ``request_id`` is the public id; engine ids are derived from it.
+    """``n`` continuations of ``prompt_token_ids``. ``request_id`` is the public id; engine ids are
+    derived from it.
 
     ``reasoning_ended``: a constraint applies from the first token on (True), or the engine's own way (None).
     """
@@ -66,8 +67,8 @@ class GenerateRequest(msgspec.Struct):
 
 
 class Position(msgspec.Struct, gc=False):
-    """Logprobs of one generated (or prompt) position. Index 0 is the sampled token, of rank ``rank`` (from 1); the others are
-    the best ones, ranks 1 to k."""
+    """Logprobs of one generated (or prompt) position. Index 0 is the sampled token, of rank ``rank`` (from 1); the
+    others are the best ones, ranks 1 to k."""
 
     token_ids: list[int]
     logprobs: list[float]
@@ -75,7 +76,8 @@ class Position(msgspec.Struct, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """Why a sequence ended. ``stop_reason``: the stop token's id, or the stop string; None for the end of sequence."""
+    """Why a sequence ended. ``stop_reason``: the stop token's id, or the stop string; None for the end of
+    sequence."""
 
     reason: FinishReason
     stop_reason: int | str | None = None
@@ -94,7 +96,8 @@ class TokenSink(Protocol):
     nothing at all after an abort."""
 
     def push(self, token_ids: list[int], logprobs: list[Position] | None) -> None:
-        """New tokens, the end-of-sequence or stop token left out; ``logprobs`` one position a token, if asked for."""
+        """New tokens, the end-of-sequence or stop token left out; ``logprobs`` one position a token, if asked
+        for."""
 
     def finish(self, finish: Finish) -> None:
         """The sequence is over."""
