@@ -157,10 +157,14 @@ class Sequence:
 
     def drop(self) -> None:
         """The sink is to hear nothing more."""
-        self.running = False
+        self.running = self._straight = False
         self.done = True
+        self._kept = []
+        self._kept_positions = []
 
     def _with_care(self, output: EngineCoreOutput) -> None:
+        if self.done:
+            return
         generation = self._generation
         if self.index == 0 and output.prefill_stats is not None:
             generation.cached_tokens = output.prefill_stats.num_cached_tokens

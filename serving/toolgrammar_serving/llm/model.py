@@ -45,7 +45,7 @@ class LLM:
         return self.client.info.max_model_len or self.defaults.max_model_len
 
     def check(self, request: GenerateRequest) -> int | None:
-        """The most tokens ``request`` may generate. Raises ``BadRequest`` or ``TooLong`` if it cannot be served."""
+        """The most tokens ``request`` may generate. Raises ``BadRequest`` or ``TooLong`` if it is refused."""
         if request.n < 1:
             raise BadRequest(f"n must be at least 1, and is {request.n}", param="n")
         if not request.prompt_token_ids:

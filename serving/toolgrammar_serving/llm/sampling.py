@@ -78,8 +78,8 @@ def room(request: GenerateRequest, defaults: ModelDefaults, max_model_len: int |
         return left if defaults.max_new_tokens is None else min(left, defaults.max_new_tokens)
     if wanted > left:
         raise TooLong(
-            f"the prompt has {length} tokens and max_tokens is {wanted}: {length + wanted} together, and the model "
-            f"takes {max_model_len}",
+            f"the prompt has {length} tokens and max_tokens is {wanted}: {length + wanted} together, and the "
+            f"model takes {max_model_len}",
             param="max_tokens",
         )
     return wanted
