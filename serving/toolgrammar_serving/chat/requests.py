@@ -65,6 +65,7 @@ class ChatRequest(msgspec.Struct):
     trace_headers: dict[str, str] | None = None
     session_id: str | None = None
     start: Literal["auto", "reasoning", "content", "section"] = "auto"
+    spans: bool = False
 
 
 class ChatFinish(msgspec.Struct, frozen=True):
