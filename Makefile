@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed-for-toolgrammar
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types wheel bench pages install clean
+.PHONY: help demo test lint format types wheel bench compiled pages install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -38,8 +38,12 @@ wheel: $(STAMP) ## build sdist and wheel into dist/, install the wheel elsewhere
 	$(BIN)/python -m build --outdir dist .
 	PYTHON="$(BIN)/python" sh scripts/check_wheel.sh dist/*.whl
 
-bench: $(STAMP) ## speed of every format (ARGS="--formats deepseek-v3")
-	$(BIN)/toolgrammar bench $(ARGS)
+bench: $(STAMP) ## speed of every format (ARGS="--formats deepseek-v3", COMPILED=1: the speed build)
+	@if [ -n "$(COMPILED)" ]; then BIN="$(BIN)" sh scripts/compiled.sh toolgrammar bench $(ARGS); \
+	else $(BIN)/toolgrammar bench $(ARGS); fi
+
+compiled: $(STAMP) ## make the speed build (mypyc) in build/compiled and run the core's tests with it
+	@BIN="$(BIN)" sh scripts/compiled.sh pytest -q -p no:cacheprovider -n $(WORKERS) tests/core tests/machine tests/formats
 
 pages: $(STAMP) ## write docs/formats, a page per format
 	$(BIN)/python -m toolgrammar.readings.page

@@ -27,20 +27,32 @@ SWITCH = "TOOLGRAMMAR_MYPYC"
 #: Modules of toolgrammar/machine that take part in the optional speed build.
 COMPILED = (
     "bare_values",
+    "element_types",
+    "elements",
     "envelope",
+    "envelope_spec",
     "held_scanner",
     "json_object",
     "json_skip",
     "json_strings",
     "json_value",
     "json_writer",
+    "loop",
+    "output",
+    "program",
     "python_arguments",
     "python_literals",
     "python_scalars",
     "python_strings",
     "quoted_object",
+    "reading",
     "safe_text",
     "scanner",
+    "session",
+    "speculation",
+    "staged",
+    "steps",
+    "values",
 )
 
 

@@ -15,7 +15,7 @@ from toolgrammar.machine.loop import Loop, bind
 from toolgrammar.machine.program import Program
 from toolgrammar.machine.reading import NOWHERE, TAIL_LIMIT
 from toolgrammar.machine.scanner import Scanner
-from toolgrammar.machine.speculation import DRAFT
+from toolgrammar.machine.speculation import DRAFT, restored_call, restored_save
 from toolgrammar.machine.values import COLLECT_PHASE, STRING_PHASE
 from toolgrammar.schema import ToolTable
 
@@ -328,12 +328,14 @@ class Session(Loop):
 
     def copy(self) -> Session:
         """An independent session in the same state."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
+        new = self.blank()
+        for name in PLAIN:
+            setattr(new, name, getattr(self, name))
+        for name in LISTS:
+            setattr(new, name, list(getattr(self, name)))
+        new.state, new.encode = self.state, self.encode
         new.collected = None if self.collected is None else self.collected[:]
         new.trace = None if self.trace is None else self.trace[:]
-        for name in ("out", "log", "held", "controls", "tail", "story"):
-            setattr(new, name, list(getattr(self, name)))
         new.sink = new.log if self.sink is self.log else new.out
         new.spec = [save.copy() for save in self.spec]
         new.regs = dict(self.regs)
@@ -342,21 +344,48 @@ class Session(Loop):
         new.set_path()
         return new
 
-    def __getstate__(self) -> dict[str, Any]:
-        fields = dict(self.__dict__)
-        fields["state"] = self.state.index
-        fields["plain"] = fields["sink"] = fields["direct"] = fields["quiet"] = fields["clear"] = None
-        fields["program"] = (self.program.grammar, self.program.tokens)
-        return fields
+    def blank(self) -> Session:
+        """A new session of the same kind."""
+        return Session(self.program, self.tools, self.repair, next(iter(self.program.starts)))
 
-    def __setstate__(self, fields: dict[str, Any]) -> None:
-        from toolgrammar.machine.cache import program_of
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = tuple([getattr(self, name) for name in PLAIN + LISTS])
+        spec = [save.stored() for save in self.spec]
+        call = None if self.call is None else self.call.stored()
+        others = self.collected, self.trace, self.regs, self.scanner, self.encode
+        made = self.program.source, self.program.tokens, self.tools, self.repair
+        return restored, (made, self.state.index, plain, spec, call, others)
 
-        self.__dict__.update(fields)
-        self.program = program_of(*fields["program"])
-        bind(self.program)
-        self.state = self.program.states[fields["state"]]
-        for save in self.spec:
-            save.bind(self.program)
-        self.sink = self.log if self.spec else self.out
-        self.set_path()
+
+def restored(made: tuple[Any, ...], state: int, plain: tuple[Any, ...], *rest: Any) -> Session:
+    """The session that was pickled."""
+    from toolgrammar.machine.cache import program_of
+
+    program = program_of(made[0], made[1])
+    session = Session(program, made[2], made[3], next(iter(program.starts)))
+    fill(session, state, plain, *rest)
+    return session
+
+
+def fill(
+    session: Session, state: int, plain: tuple[Any, ...], spec: list[Any], call: Any, others: tuple[Any, ...]
+) -> None:
+    """Put a new session into the pickled state."""
+    session.state = session.program.states[state]
+    for name, value in zip(PLAIN + LISTS, plain, strict=True):
+        setattr(session, name, value)
+    session.spec = [restored_save(session.program, stored) for stored in spec]
+    session.call = None if call is None else restored_call(call)
+    session.collected, session.trace, session.regs, session.scanner, session.encode = others
+    session.sink = session.log if session.spec else session.out
+    session.set_path()
+
+
+#: The fields of a session that are numbers, flags and texts, and those that are lists of such or of events. With
+#: those that ``copy`` names, and what ``set_path`` works out, they are all; a test counts them.
+PLAIN: Final = (
+    "base", "said", "fresh", "join", "next_index", "unfinished", "chunk", "releasing", "phase", "buf", "wait",
+    "expect", "closer_from", "pause", "moved", "prev", "held_start", "held_from", "tag_start", "ws_start",
+    "ws_end", "tail_start", "scanned", "over", "story_limit",
+)  # fmt: skip
+LISTS: Final = ("out", "log", "held", "controls", "tail", "story")

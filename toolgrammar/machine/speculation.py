@@ -58,26 +58,35 @@ class Save:
     def copy(self) -> Save:
         """An independent copy."""
         new = Save(self.kind, self.node, self.start, self.origin)
-        for slot in Save.__slots__:
-            setattr(new, slot, getattr(self, slot))
+        new.fallback, new.call, new.until, new.opened = self.fallback, self.call, self.until, self.opened
+        new.log, new.next_index, new.said = self.log, self.next_index, self.said
+        new.fresh, new.join = self.fresh, self.join
+        new.draft_phase, new.behind, new.behind_log = self.draft_phase, self.behind, self.behind_log
         new.regs = dict(self.regs)
         return new
 
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        fields = {slot: getattr(self, slot) for slot in Save.__slots__}
-        fields["origin"] = self.origin.index
-        fields["fallback"] = None if self.fallback is None else self.fallback.index
-        if isinstance(self.node, State):
-            fields["node"] = self.node.index
-        return None, fields
+    def stored(self) -> tuple[Any, ...]:
+        """What ``restored_save`` needs, with numbers in place of the program's states."""
+        fallback = None if self.fallback is None else self.fallback.index
+        node = self.node.index if isinstance(self.node, State) else self.node
+        places = self.start, self.opened, self.behind, self.behind_log, self.log
+        said = self.next_index, self.said, self.fresh, self.join
+        call = None if self.call is None else self.call.stored()
+        states = node, self.origin.index, fallback
+        return self.kind, states, places, said, self.regs, call, self.until, self.draft_phase
 
-    def bind(self, program: Program) -> None:
-        """After unpickling: put the program's states in place of their numbers."""
-        self.origin = program.states[self.origin]  # type: ignore[call-overload]
-        if self.fallback is not None:
-            self.fallback = program.states[self.fallback]  # type: ignore[call-overload]
-        if isinstance(self.node, int):
-            self.node = program.states[self.node]
+
+def restored_save(program: Program, stored: tuple[Any, ...]) -> Save:
+    """The save that ``stored`` was made of, in ``program``."""
+    kind, (node, origin, fallback), places, said, regs, call, until, draft_phase = stored
+    node = program.states[node] if isinstance(node, int) else node
+    save = Save(kind, node, places[0], program.states[origin])
+    save.fallback = None if fallback is None else program.states[fallback]
+    save.opened, save.behind, save.behind_log, save.log = places[1:]
+    save.next_index, save.said, save.fresh, save.join = said
+    save.regs, save.until, save.draft_phase = regs, until, draft_phase
+    save.call = None if call is None else restored_call(call)
+    return save
 
 
 class CallState:
@@ -103,7 +112,17 @@ class CallState:
 
     def copy(self) -> CallState:
         """An independent copy."""
-        new = CallState(self.index, self.start)
-        for slot in CallState.__slots__:
-            setattr(new, slot, getattr(self, slot))
-        return new
+        return restored_call(self.stored())
+
+    def stored(self) -> tuple[Any, ...]:
+        """What ``restored_call`` needs."""
+        known = self.index, self.start, self.name, self.id, self.announced
+        return *known, self.broken, self.members, self.passed, self.given, self.remarks
+
+
+def restored_call(stored: tuple[Any, ...]) -> CallState:
+    """The call that ``stored`` was made of."""
+    call = CallState(stored[0], stored[1])
+    call.name, call.id, call.announced, call.broken = stored[2:6]
+    call.members, call.passed, call.given, call.remarks = stored[6:]
+    return call

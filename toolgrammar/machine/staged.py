@@ -7,14 +7,18 @@ from typing import Any
 from toolgrammar.events import Event
 from toolgrammar.machine.line_feeds import SPECIAL, LineFeeds
 from toolgrammar.machine.offered import OfferedOnly
-from toolgrammar.machine.session import Session
+from toolgrammar.machine.program import Program
+from toolgrammar.machine.session import Session, fill
+from toolgrammar.schema import ToolTable
 
 
 class StagedSession(Session):
     """As ``Session``; spans stay those of the raw text. A stage is a few tests per event, none per character."""
 
-    def __init__(self, *given: Any, strict: bool = False) -> None:
-        super().__init__(*given)
+    def __init__(
+        self, program: Program, tools: ToolTable, repair: bool = True, start: str = "content", strict: bool = False
+    ) -> None:
+        super().__init__(program, tools, repair, start)
         self.offered = OfferedOnly() if strict else None
         self.line_feeds = LineFeeds() if self.program.grammar.mend == "line-feeds" else None
         #: A delta without a special character may pass the stages by.
@@ -61,10 +65,33 @@ class StagedSession(Session):
         self.offered = OfferedOnly() if self.offered is not None else None
         self.line_feeds = LineFeeds() if self.line_feeds is not None else None
 
-    def copy(self) -> StagedSession:
+    def copy(self) -> Session:
         """As ``Session.copy``."""
         new = super().copy()
         assert isinstance(new, StagedSession)
         new.offered = self.offered.copy() if self.offered is not None else None
         new.line_feeds = self.line_feeds.copy() if self.line_feeds is not None else None
+        new.idle = self.idle
         return new
+
+    def blank(self) -> Session:
+        """A new session of the same kind."""
+        start = next(iter(self.program.starts))
+        return StagedSession(self.program, self.tools, self.repair, start, self.offered is not None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = super().__reduce__()[1]
+        return restored_staged, (self.offered, self.line_feeds, self.idle, *given)
+
+
+def restored_staged(
+    offered: OfferedOnly | None, line_feeds: LineFeeds | None, idle: bool, made: tuple[Any, ...], *state: Any
+) -> StagedSession:
+    """The session that was pickled."""
+    from toolgrammar.machine.cache import program_of
+
+    program = program_of(made[0], made[1])
+    session = StagedSession(program, made[2], made[3], next(iter(program.starts)), offered is not None)
+    fill(session, *state)
+    session.offered, session.line_feeds, session.idle = offered, line_feeds, idle
+    return session

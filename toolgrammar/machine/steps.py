@@ -187,6 +187,9 @@ class Steps(Values):
         if arm is None:
             if eof and text and state.chars is not None and state.chars(buf, i - 1, i).end() < i:
                 self.regs[node.register] = captured(text, node)
+                if node.register == "name" and self.call is None:
+                    self.begin_call(self.base + pos)  # white space ended the name: a call begins
+                    return n
             return pos
         if not arm.stops:
             if node.register == "key" and "key" in self.regs:
