@@ -4,8 +4,8 @@
         --data-parallel-rpc-port 29550 --data-parallel-size 1 ...
     <python> -m vllm.entrypoints.cli.headless_engine --model MODEL --data-parallel-address ...
 
-An executable that is named as the interpreter gets all of it. What is not known is left alone: it is meant for other
-engines.
+An executable that is named as the interpreter gets all of it. What is not known is left alone: it is meant for
+other engines.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ class HeadlessArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_headless(arguments: Sequence[str]) -> bool:
     """Whether ``arguments`` (without the program) are a front end's."""
-    return arguments[:1] == ["-m"] and "--data-parallel-rpc-port" in (part.split("=")[0] for part in arguments)
+    flags = (part.split("=")[0] for part in arguments)
+    return list(arguments[:1]) == ["-m"] and "--data-parallel-rpc-port" in flags
 
 
 def read_headless(arguments: Sequence[str]) -> HeadlessArguments:
     """The command line as data. Raises ``ValueError`` for a known option with an impossible value."""
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
     parser.add_argument("--data-parallel-address", default="127.0.0.1")
-    parser.add_argument("--data-parallel-rpc-port", type=int, required=True)
+    parser.add_argument("--data-parallel-rpc-port", type=int, default=29550)
     parser.add_argument("--data-parallel-size", type=int, default=1)
     parser.add_argument("--data-parallel-size-local", type=int)
     parser.add_argument("--data-parallel-start-rank", type=int, default=0)
