@@ -26,6 +26,22 @@ class Aborter(Protocol):
         """End requests; their sinks hear nothing more."""
 
 
+class _Nobody:
+    """The sink of a sequence that is over: whoever listened is let go, whatever comes late is dropped."""
+
+    def push(self, token_ids: list[int], logprobs: list[Position] | None) -> None:
+        """Nobody listens."""
+
+    def finish(self, finish: Finish) -> None:
+        """Nobody listens."""
+
+    def fail(self, error: ServingError) -> None:
+        """Nobody listens."""
+
+
+_NOBODY: Final = _Nobody()
+
+
 class Generation:
     """A request that runs, for whoever started it: counts, abort, and a hold for readers that are slow."""
 
@@ -101,7 +117,7 @@ class Sequence:
         self, generation: Generation, index: int, id_: str, sink: TokenSink, eos: int | None, numbers: bool
     ) -> None:
         self._generation = generation
-        self._sink = sink
+        self._sink: TokenSink = sink
         self._eos = eos
         #: Logprobs are to be read.
         self._numbers = numbers
@@ -159,6 +175,7 @@ class Sequence:
         """The sink is to hear nothing more."""
         self.running = self._straight = False
         self.done = True
+        self._sink = _NOBODY
         self._kept = []
         self._kept_positions = []
 
@@ -204,18 +221,20 @@ class Sequence:
             self._finish = end
             return
         self.done = True
+        sink, self._sink = self._sink, _NOBODY
         if isinstance(end, Finish):
-            self._sink.finish(end)
+            sink.finish(end)
         else:
-            self._sink.fail(end)
+            sink.fail(end)
 
     def _break_off(self) -> None:
         """A sink raised: it hears of an error, the engine of an abort."""
         if self.done:
             return
+        sink = self._sink
         self._generation.abort(self.index)
         try:
-            self._sink.fail(ServingError("the answer could not be passed on"))
+            sink.fail(ServingError("the answer could not be passed on"))
         except Exception:
             log.exception("request %s: nor could its failure", self._generation.request_id)
 

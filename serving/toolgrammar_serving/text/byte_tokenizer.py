@@ -23,8 +23,6 @@ class ByteTokenizer(Tabled):
     [195, 169, 256]
     """
 
-    inline_chars = 1 << 16
-
     def __init__(self, markers: Sequence[str] = (), *, eos: str | None = None) -> None:
         self.special_tokens = {FIRST_MARKER + i: text for i, text in enumerate(markers)}
         self.added_tokens = self.special_tokens
@@ -48,6 +46,10 @@ class ByteTokenizer(Tabled):
             else:
                 ids += piece.encode("utf-8", "replace")
         return ids
+
+    def is_quick(self, text: str) -> bool:
+        """Whatever it is: a copy is all it takes."""
+        return True
 
     def token_string(self, id_: int) -> str:
         """The token as text; U+FFFD for a byte that is no character."""

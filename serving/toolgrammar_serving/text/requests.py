@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ class TextRequest(msgspec.Struct):
     unless ``include_stop``. ``special_text``: what special tokens are in the text: id to text; others give none,
     unless ``skip_special_tokens`` is false, then all give their own. A token that ended the sequence is text only
     if it is in ``special_text``, or with ``include_stop``. ``bad_words`` become token ids here.
+    ``truncate_prompt_tokens``: so many are kept, -1 for what fits; ``truncation_side`` loses the others.
     ``add_special_tokens``: the tokenizer's own beginning (BOS); chat templates write theirs themselves.
     """
 
@@ -33,6 +34,7 @@ class TextRequest(msgspec.Struct):
     add_special_tokens: bool = True
     bad_words: list[str] = []
     truncate_prompt_tokens: int | None = None
+    truncation_side: Literal["left", "right"] = "left"
     priority: int = 0
     cache_salt: str | None = None
     data_parallel_rank: int | None = None

@@ -38,12 +38,11 @@ class Tokenizer(Protocol):
     def bos_token_id(self) -> int | None:
         """The beginning of a text, if the model has one."""
 
-    @property
-    def inline_chars(self) -> int:
-        """So many characters are encoded faster than a thread is asked to."""
-
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         """The ids of ``text``, with the tokenizer's own beginning and end if asked for."""
+
+    def is_quick(self, text: str) -> bool:
+        """Whether ``text`` is encoded in about the time it takes to ask a thread."""
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of ``ids``."""
