@@ -19,11 +19,11 @@ import msgspec
 from toolgrammar_serving.bench.scenarios import SCENARIOS, Scenario
 from toolgrammar_serving.bench.scripts import TOOL
 
-_WORDS: Final = tuple(
-    "anchor basin canal delta ebb ferry gauge harbour island jetty keel lantern mast north oar pier quay rudder sail "
-    "tide under vessel water yard above below early later open closed small large green white quick slow left right "
-    "long short over near".split()  # noqa: SIM905
-)
+_WORD_LIST: Final = """
+anchor basin canal delta ebb ferry gauge harbour island jetty keel lantern mast north oar pier quay rudder sail
+tide under vessel water yard above below early later open closed small large green white quick slow left right
+"""
+_WORDS: Final = tuple(_WORD_LIST.split())
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 

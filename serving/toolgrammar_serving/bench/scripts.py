@@ -12,11 +12,11 @@ from tokenizers import Tokenizer
 LENGTH = 512
 _PROSE = (
     "The ferry left the quay a little after six, half empty, with a crate of lamp oil lashed to the rail. By noon "
-    "the wind had turned and the captain chose the longer way behind the islands, where the water is deep and calm. "
+    "the wind had turned and the captain chose the longer way behind the islands, where it is deep and calm. "
 )
 _THOUGHT = (
     "Two gauges have to be entered. The first one gives metres already, so nothing needs converting; the second "
-    "one lists three samples whose order matters. I would rather write both entries now and mention the drift later. "
+    "one lists three samples whose order matters. I would rather write both entries now and name the drift later. "
 )
 _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
