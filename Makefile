@@ -7,7 +7,9 @@ WORKERS ?= auto
 ARGS ?=
 
 BIN := $(VENV)/bin
+# Two steps, as torch is large: what the library and the front end need, and what the engine needs on top.
 STAMP := $(VENV)/.installed-for-toolgrammar
+ENGINE := $(VENV)/.installed-for-the-engine
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -19,7 +21,7 @@ help: ## this list
 demo: $(STAMP) ## parse the captures of fixtures/captures and show what is in them
 	@BIN="$(BIN)" sh scripts/demo.sh
 
-test: $(STAMP) ## all tests (ARGS="-k hermes", WORKERS=0)
+test: $(ENGINE) ## all tests (ARGS="-k hermes", WORKERS=0)
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(STAMP) ## ruff: lint and format check
@@ -30,7 +32,7 @@ format: $(STAMP) ## ruff: fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(STAMP) ## mypy --strict on the packages
+types: $(ENGINE) ## mypy --strict on the packages
 	$(BIN)/mypy
 
 wheel: $(STAMP) ## build sdist and wheel into dist/, install the wheel elsewhere, parse with it
@@ -48,12 +50,16 @@ compiled: $(STAMP) ## make the speed build (mypyc) in build/compiled and run the
 pages: $(STAMP) ## write docs/formats, a page per format
 	$(BIN)/python -m toolgrammar.readings.page
 
-install: $(STAMP) ## the virtual environment only
+install: $(ENGINE) ## the virtual environment only, with all that tests need
 
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Installed again only when what is to be installed changed.
 $(STAMP): pyproject.toml
-	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh dev
+	@touch $@
+
+$(ENGINE): $(STAMP)
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh dev,engine
 	@touch $@

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make the virtual environment $VENV with $PYTHON if it is not there, and install the project into it, editable.
+# Make the virtual environment $VENV with $PYTHON if it is not there, and install the project into it, editable, with
+# the extras $1 (with commas between; dev if none are given).
 set -eu
 python=${PYTHON:-python3}
 venv=${VENV:-.venv}
@@ -17,5 +18,6 @@ if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
         exit 2
     fi
 fi
-echo "installing toolgrammar with its development tools into $venv"
-"$venv/bin/python" -m pip install --quiet --editable '.[dev]'
+extras=${1:-dev}
+echo "installing toolgrammar[$extras] into $venv"
+"$venv/bin/python" -m pip install --quiet --editable ".[$extras]"
