@@ -274,9 +274,11 @@ class EngineSockets:
                 continue
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
-        """Close all; what was sent may take up to ``linger_ms`` to leave."""
-        for one in (*self._readers, *self._outputs, *([self._to_coordinator] if self.coordinated else [])):
-            one.close(linger_ms)
+        """Close all; outputs may take up to ``linger_ms`` to leave. What was said on inputs does not matter now."""
+        for reader in self._readers:
+            reader.close(0)
+        for sender in (*self._outputs, *([self._to_coordinator] if self.coordinated else [])):
+            sender.close(linger_ms)
         self._context.term()
         self.bell.close()
 

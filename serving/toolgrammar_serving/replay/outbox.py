@@ -34,14 +34,15 @@ class Outbox:
         self._tail = encode([None, None, None, None, WEIGHT_VERSION])[1:]
 
     def send_step(self, given: dict[int, list[bytes]]) -> None:
-        """Send what a step gave, by front end. One of them gets the statistics, as of a real engine."""
+        """Send what a step gave, by front end. One of them gets the statistics, as of a real engine, which says
+        once more when there is nothing left to do."""
         stats = self._encoded_stats() if self._options.stats else _NIL
         for client, parts in given.items():
             if parts:
                 self.send(client, parts, stats)
                 stats = _NIL
-        if stats is not _NIL and not self._schedule.known:
-            self.send(0, [], stats)
+        if self._options.stats and not self._schedule.known:
+            self.send(0, [], self._encoded_stats())
 
     def send_ended(self) -> None:
         """Tell of requests that ended without an output, where somebody counts them."""
