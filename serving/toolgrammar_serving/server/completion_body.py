@@ -1,0 +1,150 @@
+"""The body of a completions request, its rules, and the text requests it stands for: one a prompt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from toolgrammar_serving.server.body import (
+    SharedBody,
+    TokenId,
+    alternatives,
+    check,
+    constraint,
+    refuse,
+    sampling,
+    stops,
+)
+from toolgrammar_serving.server.config import ServerConfig
+from toolgrammar_serving.server.exchange import Exchange
+from toolgrammar_serving.server.tool_choice import read_response_format
+from toolgrammar_serving.text import Sampling, StructuredOutputs, TextRequest
+
+#: What the API promises to who names no limit.
+DEFAULT_MAX_TOKENS: Final = 16
+#: The members of ``structured_outputs`` of which there must be one.
+KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+
+
+class CompletionBody(SharedBody, kw_only=True):
+    """POST /v1/completions. ``prompt``: a text, token ids, or a list of either."""
+
+    prompt: str | list[str | TokenId | list[TokenId]]
+    logprobs: Annotated[int, Meta(ge=-1)] | None = None
+    suffix: str | None = None
+
+
+DECODER: Final = msgspec.json.Decoder(CompletionBody)
+
+
+class CompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answer is written. ``only_prompt``: nothing is generated, the answer is the echo."""
+
+    arrived: float
+    usage: bool = False
+    continuous_usage: bool = False
+    logprobs: bool = False
+    prompt_logprobs: bool = False
+    token_ids: bool = False
+    tokens_as_ids: bool = False
+    echo: bool = False
+    only_prompt: bool = False
+    fingerprint: str | None = None
+
+
+def prompts(body: CompletionBody) -> list[str | list[int]]:
+    """The prompts, one or many. Errors: BadRequest."""
+    given: Any = body.prompt
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise refuse("prompt may not be empty.", "prompt")
+    if all(isinstance(item, int) for item in given):
+        return [given]
+    if all(isinstance(item, str) for item in given) or all(isinstance(item, list) and item for item in given):
+        return list(given)
+    raise refuse("prompt must be a text, token ids, or a list of either kind.", "prompt")
+
+
+def completion_requests(
+    body: CompletionBody, exchange: Exchange, config: ServerConfig, request_id: str
+) -> tuple[list[TextRequest], CompletionOptions]:
+    """The requests as the text layer takes them, and how their answer is to be written. Errors: BadRequest."""
+    check(body, config)
+    if body.suffix:
+        raise refuse("suffix is not supported.", "suffix", "unsupported_parameter")
+    only_prompt = body.max_tokens == 0
+    if only_prompt and not body.echo:
+        raise refuse("max_tokens may only be 0 with echo.", "max_tokens")
+    limits = config.limits
+    given = prompts(body)
+    n = body.n or 1
+    if len(given) > limits.prompts or len(given) * n > limits.sequences:
+        raise refuse("Too many prompts, or too many sequences of them.", "prompt", "limit_exceeded")
+    logprobs = None if body.logprobs is None else alternatives(body.logprobs, "logprobs", limits)
+    wanted = sampling(body, DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens or 1, logprobs)
+    if body.echo and logprobs is not None and wanted.prompt_logprobs is None:
+        wanted.prompt_logprobs = logprobs
+    _constrain(wanted, body)
+    rank = exchange.integer(b"x-data-parallel-rank")
+    priority = exchange.integer(b"x-vllm-priority")
+    requests = [
+        TextRequest(
+            request_id=request_id if len(given) == 1 else f"{request_id}-{number}",
+            prompt=prompt,
+            sampling=wanted,
+            n=n,
+            stream=bool(body.stream),
+            stop=stops(body),
+            include_stop=bool(body.include_stop_str_in_output),
+            skip_special_tokens=body.skip_special_tokens is not False,
+            add_special_tokens=body.add_special_tokens is not False,
+            bad_words=body.bad_words or [],
+            truncate_prompt_tokens=body.truncate_prompt_tokens,
+            truncation_side=body.truncation_side or "left",
+            priority=priority if priority is not None else body.priority or 0,
+            cache_salt=body.cache_salt,
+            data_parallel_rank=rank,
+            trace_headers=exchange.trace_headers,
+            session_id=exchange.text(b"x-session-id") or body.session_id,
+        )
+        for number, prompt in enumerate(given)
+    ]
+    streaming = body.stream_options
+    continuous = bool(streaming and streaming.continuous_usage_stats)
+    options = CompletionOptions(
+        arrived=exchange.arrived,
+        usage=bool(streaming and streaming.include_usage) or config.force_usage or continuous,
+        continuous_usage=continuous,
+        logprobs=logprobs is not None,
+        prompt_logprobs=body.prompt_logprobs is not None,
+        token_ids=bool(body.return_token_ids),
+        tokens_as_ids=bool(body.return_tokens_as_token_ids),
+        echo=bool(body.echo),
+        only_prompt=only_prompt,
+        fingerprint=config.system_fingerprint,
+    )
+    return requests, options
+
+
+def _constrain(wanted: Sampling, body: CompletionBody) -> None:
+    """Constraints as the engine takes them: what the chat layer does for conversations."""
+    fields = constraint(body)
+    form = read_response_format(body.response_format)
+    if fields is None and form.kind != "text":
+        fields = {
+            "json_object": {"json_object": True},
+            "json_schema": {"json": form.schema},
+            "structural_tag": {"structural_tag": form.tag},
+        }[form.kind]
+    if fields is None:
+        return
+    given = {name: value for name, value in fields.items() if value is not None and not name.startswith("_")}
+    try:
+        wanted.structured_outputs = msgspec.convert({**given, "_backend": "auto"}, StructuredOutputs)
+    except msgspec.ValidationError as error:
+        raise refuse(f"structured_outputs: {error}", "structured_outputs") from None
+    if sum(given.get(kind) not in (None, False) for kind in KINDS) != 1:
+        raise refuse("structured_outputs must have exactly one constraint.", "structured_outputs")

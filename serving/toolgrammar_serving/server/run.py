@@ -1,0 +1,113 @@
+"""Runs the application under uvicorn, and stops it without losing a stream."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI
+
+from toolgrammar_serving.server.connection import DirectProtocol
+from toolgrammar_serving.server.service import Service
+
+log: Final = logging.getLogger(__name__)
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of a server that speaks TLS. ``ca_certs`` and ``cert_reqs`` (ssl.CERT_*) ask clients for
+    certificates."""
+
+    certfile: str
+    keyfile: str | None = None
+    keyfile_password: str | None = None
+    ca_certs: str | None = None
+    cert_reqs: int = int(ssl.CERT_NONE)
+    ciphers: str = "TLSv1"
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to listen, unless sockets are adopted, and for how long a connection may idle (seconds)."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: str | None = None
+    tls: Tls | None = None
+    keep_alive_s: int = 5
+    backlog: int = 4096
+    access_log: bool = False
+    log_level: str = "warning"
+
+
+class Server(uvicorn.Server):
+    """uvicorn with the direct connection and a drain.
+
+    On SIGTERM or SIGINT, or ``begin_drain``: ``/ready`` is 503 and new work is refused at once, requests in work
+    end by themselves within ``drain_s``, what is left ends with an error; then the sockets close. Connections are
+    accepted all the while, so that nobody is met by silence. A second SIGINT ends it at once.
+
+    ``on_started`` is called on the loop once connections are accepted.
+    """
+
+    def __init__(
+        self, app: FastAPI, listen: Listen | None = None, on_started: Callable[[], None] | None = None
+    ) -> None:
+        listen = listen or Listen()
+        self.service: Service = app.state.service
+        self._on_started = on_started
+        tls: dict[str, Any] = {}
+        if listen.tls is not None:
+            tls = {f"ssl_{name}": value for name, value in msgspec.structs.asdict(listen.tls).items()}
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=listen.host,
+                port=listen.port,
+                uds=listen.uds,
+                http=DirectProtocol,
+                ws="none",
+                lifespan="off",
+                proxy_headers=False,
+                server_header=False,
+                root_path="",
+                timeout_keep_alive=listen.keep_alive_s,
+                backlog=listen.backlog,
+                access_log=listen.access_log,
+                log_level=listen.log_level,
+                timeout_graceful_shutdown=5,
+                **tls,
+            )
+        )
+
+    def begin_drain(self) -> None:
+        """Start to stop. Of any thread."""
+        self.service.draining = True
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal: drain from now on, not from uvicorn's next look at it."""
+        self.service.draining = True
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. ``sockets``: bound ones, listening or not yet."""
+        await super().startup(sockets)
+        if self.started and self._on_started is not None:
+            self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain, then close."""
+        self.service.draining = True
+        await self.service.drained(self.service.config.drain_s)
+        await super().shutdown(sockets)
+
+    @property
+    def port(self) -> int:
+        """The TCP port listened on; of a server that has started."""
+        address = self.servers[0].sockets[0].getsockname()
+        return int(address[1]) if isinstance(address, tuple) else 0
