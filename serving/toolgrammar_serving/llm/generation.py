@@ -130,7 +130,7 @@ class Sequence:
         self.index = index
         self.request_id = id_
         #: The engine works on it.
-        self.running = True
+        self.running = False
         #: The sink was told the end, or is not to be told.
         self.done = False
         #: Sampled so far.

@@ -63,6 +63,7 @@ class LLM:
             for sequence in generation.sequences:
                 message = _engine_request(request, sequence.request_id, _child(params, sequence.index), now)
                 self.client.add(message, sequence)
+                sequence.running = True
         except ServingError:
             generation.abort()
             raise

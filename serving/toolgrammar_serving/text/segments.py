@@ -2,7 +2,7 @@
 
 A text is cut in front of special tokens; what lies between two cuts is encoded once and remembered. The ids are
 those of the whole text, whatever the cuts: a tokenizer takes special tokens out of a text before all else, so
-nothing on one side of such a token depends on the other side. Tokens for which that might not hold are never cut at.
+nothing on one side of such a token depends on the other side. Where that might not hold, no cut is made.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""For tests of the llm and text layers: an engine client without an engine, and sinks that write down what they hear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from toolgrammar_serving.errors import EngineLost, ServingError
+from toolgrammar_serving.protocol.wire import EngineCoreOutput, EngineCoreRequest
+
+
+class ScriptedClient:
+    """Takes requests as an engine client does; the test says what the engine sends."""
+
+    def __init__(self, max_model_len: int = 0) -> None:
+        self.info = SimpleNamespace(max_model_len=max_model_len)
+        self.requests: list[EngineCoreRequest] = []
+        self.aborted: list[str] = []
+        self.refuse: ServingError | None = None
+        self._sinks: dict[str, Any] = {}
+
+    def add(self, request: EngineCoreRequest, sink: Any) -> None:
+        if self.refuse is not None and self.requests:
+            raise self.refuse
+        self.requests.append(request)
+        self._sinks[request.request_id] = sink
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        for id_ in request_ids:
+            self.aborted.append(id_)
+            self._sinks.pop(id_, None)
+
+    def send(self, ids: list[int], *, index: int = 0, finish: int | None = None, **fields: Any) -> None:
+        """An output for the ``index``-th request that was added; nothing if it is over."""
+        id_ = self.requests[index].request_id
+        sink = self._sinks.get(id_) if finish is None else self._sinks.pop(id_, None)
+        if sink is not None:
+            sink.push(EngineCoreOutput(id_, ids, finish_reason=finish, **fields))
+
+    def die(self) -> None:
+        sinks, self._sinks = self._sinks, {}
+        for sink in sinks.values():
+            sink.lost(EngineLost("the engine died"))
+
+
+class Listener:
+    """A sink of either layer: ``heard`` has every call in order, ``ids`` and ``text`` what was pushed, joined."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    def push(self, *pushed: Any) -> None:
+        self.heard.append(("push", *pushed))
+
+    def finish(self, finish: Any) -> None:
+        self.heard.append(("finish", finish))
+
+    def fail(self, error: ServingError) -> None:
+        self.heard.append(("fail", error))
+
+    @property
+    def ids(self) -> list[int]:
+        return [id_ for what, *pushed in self.heard if what == "push" for id_ in pushed[-2]]
+
+    @property
+    def pieces(self) -> list[str]:
+        return [pushed[0] for what, *pushed in self.heard if what == "push"]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def end(self) -> Any:
+        """What it ended with, once."""
+        ends = [what for what in self.heard if what[0] != "push"]
+        assert len(ends) == 1 and self.heard[-1] is ends[0], ends
+        return ends[0][1]
