@@ -158,7 +158,7 @@ class PrefillStats(msgspec.Struct, gc=False):
     num_cache_creation_tokens: int = 0
 
 
-class EngineCoreOutput(msgspec.Struct, array_like=True):
+class EngineCoreOutput(msgspec.Struct, array_like=True, gc=False):
     """New tokens of one request: 19 elements (0.32: 18).
 
     ``new_logprobs``: ``[ids, logprobs, ranks, nil]``, arrays as in ``arrays``. ``stop_reason``: the stop token's id if
@@ -219,7 +219,7 @@ class SchedulerStats(msgspec.Struct):
     kv_cache_usage: float = 0.0
     iteration_details: Any = None
     prefix_cache_stats: PrefixCacheStats = msgspec.field(default_factory=PrefixCacheStats)
-    connector_prefix_cache_stats: Any = None
+    connector_prefix_cache_stats: PrefixCacheStats | None = None
     kv_cache_eviction_events: list[Any] = []
     spec_decoding_stats: dict[str, Any] | None = None
     kv_connector_stats: dict[str, Any] | None = None
