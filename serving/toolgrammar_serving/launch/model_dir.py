@@ -33,9 +33,9 @@ def find_model(name: str, revision: str | None = None, environ: Mapping[str, str
     return _cached(name, revision or "main", environ)
 
 
-def need_model(name: str) -> Path:
+def need_model(name: str, revision: str | None = None) -> Path:
     """``find_model``, where it must be there."""
-    found = find_model(name)
+    found = find_model(name, revision)
     if found is None:
         raise LaunchError(
             f"there is no model directory {name}, and the Hugging Face cache has no model of that name",

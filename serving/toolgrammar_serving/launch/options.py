@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -105,7 +105,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str, About(REPLAY, "recorded; max; or a factor: 2 is twice as fast as recorded.", "SPEED")
     ] = "recorded"
     start: Annotated[
-        str,
+        Literal["auto", "reasoning", "content", "section"],
         About(
             REPLAY,
             "Where captured outputs start: auto, reasoning, content or section.",
@@ -197,6 +197,8 @@ def rows() -> Iterator[Row]:
         kind, about = typing.get_args(hints[field.name])
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         many = typing.get_origin(kind) is tuple
+        if typing.get_origin(kind) is Literal:
+            kind = str
         plain = next(part for part in (typing.get_args(kind) or (kind,)) if part not in (type(None), ...))
         yield Row(field.name, dict if typing.get_origin(kind) is dict else plain, many, default, about)
 

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -116,16 +116,23 @@ class Children:
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
         self._children: list[Child] = []
+        self._others: list[Callable[[], Awaitable[None]]] = []
 
     def add(self, child: Child) -> Child:
         """Take care of it from now on."""
         self._children.append(child)
         return child
 
+    def then(self, stop: Callable[[], Awaitable[None]]) -> None:
+        """Something that is no process, to be stopped after all processes."""
+        self._others.append(stop)
+
     async def stop(self) -> None:
         """End all that still run."""
         for child in reversed(self._children):
             await child.stop(self.grace_s)
+        for stop in reversed(self._others):
+            await stop()
 
     def kill(self) -> None:
         """At once, without waiting for what they would say."""
