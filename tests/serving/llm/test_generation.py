@@ -52,6 +52,7 @@ def test_tokens_in_order_then_the_end() -> None:
     client.send([8, EOS], finish=STOP)
     assert listener.heard == [
         ("push", [5], None),
+        ("push", [], None),
         ("push", [6, 7], None),
         ("push", [8], None),
         ("finish", Finish("stop")),
@@ -277,7 +278,7 @@ def test_what_was_kept_is_dropped_by_an_abort() -> None:
 
 
 def test_a_sink_that_raises_ends_its_own_sequence(caplog: pytest.LogCaptureFixture) -> None:
-    client, generation, (broken, whole) = started(2)
+    client, _, (broken, whole) = started(2)
 
     def push(*pushed: Any) -> None:
         raise KeyError("of the sink")
