@@ -8,11 +8,14 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import zmq
 from toolgrammar_serving.protocol.wire import Addresses
+from toolgrammar_serving.replay import Choose, EmbeddedReplay, EngineOptions, InOrder, Script
 
 HANG_MS = 60_000  # only so that a broken engine cannot hang a run
 ID, TOKENS, LOGPROBS, PROMPT_LOGPROBS, FINISH, REASON, EVENTS, PREFILL, ERROR = 0, 1, 2, 3, 5, 6, 7, 11, 18
@@ -127,3 +130,20 @@ def at(socket: Any) -> str:
 def tokens(outputs: list[Any]) -> list[int]:
     """All tokens of one request's outputs."""
     return [token for one in outputs for token in one[TOKENS]]
+
+
+@contextmanager
+def scripted(
+    choose: Choose | Script | list[Script], options: EngineOptions | None = None, **front_end: Any
+) -> Iterator[tuple[FrontEnd, EmbeddedReplay]]:
+    """A front end and a replay engine that is registered with it."""
+    if isinstance(choose, Script):
+        choose = [choose]
+    if isinstance(choose, list):
+        choose = InOrder(choose)
+    with (
+        FrontEnd(**front_end) as front,
+        EmbeddedReplay(choose, options or EngineOptions(), addresses=front.addresses) as replay,
+    ):
+        front.registered()
+        yield front, replay

@@ -274,7 +274,7 @@ class EngineSockets:
                 continue
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
-        """Close all; outputs may take up to ``linger_ms`` to leave. What was said on inputs does not matter now."""
+        """Close all; outputs may take up to ``linger_ms`` to leave. What inputs have not said is forgotten."""
         for reader in self._readers:
             reader.close(0)
         for sender in (*self._outputs, *([self._to_coordinator] if self.coordinated else [])):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from serving_front_end import ERROR, FINISH, TOKENS, FrontEnd, pack
+from serving_front_end import ERROR, FINISH, TOKENS, pack, scripted
 from toolgrammar_serving.protocol.wire import Addresses, RequestError
 from toolgrammar_serving.replay import EmbeddedReplay, EngineOptions, InOrder, Script, refusal
 
@@ -11,8 +11,7 @@ LONG = Script.of_tokens(range(100, 200))
 
 
 def test_after_an_abort_nothing_comes() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([LONG]), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(LONG, STEPPED) as (front, replay):
         front.add("a")
         front.add("b")
         replay.wait_until(lambda counters: counters.running == 2)
@@ -29,8 +28,7 @@ def test_after_an_abort_nothing_comes() -> None:
 
 def test_late_tokens_after_an_abort() -> None:
     script = Script.of_tokens(range(100, 200), late_steps=2)
-    with FrontEnd() as front, EmbeddedReplay(InOrder([script]), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(script, STEPPED) as (front, replay):
         front.add("a")
         replay.release(1)
         assert front.step() == [("a", [100], None)]
@@ -46,8 +44,7 @@ def test_late_tokens_after_an_abort() -> None:
 
 def test_an_abort_makes_room_for_the_next() -> None:
     options = EngineOptions(interval_s=None, max_num_seqs=1)
-    with FrontEnd() as front, EmbeddedReplay(InOrder([LONG]), options, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(LONG, options) as (front, replay):
         for name in ("first", "second", "third"):
             front.add(name)
         front.abort("second")
@@ -58,34 +55,29 @@ def test_an_abort_makes_room_for_the_next() -> None:
 
 
 def test_a_request_that_hears_nothing_more_can_be_aborted() -> None:
-    with FrontEnd() as front:
-        with EmbeddedReplay(InOrder([Script.of([1], finish=None)]), addresses=front.addresses) as replay:
-            front.registered()
-            front.add("a")
-            assert front.step() == [("a", [1], None)]
-            assert replay.counters().running == 1
-            front.abort("a")
-            replay.wait_until(lambda counters: (counters.running, counters.aborted) == (0, 1))
+    with scripted(Script.of([1], finish=None)) as (front, replay):
+        front.add("a")
+        assert front.step() == [("a", [1], None)]
+        assert replay.counters().running == 1
+        front.abort("a")
+        replay.wait_until(lambda counters: (counters.running, counters.aborted) == (0, 1))
 
 
 def test_an_engine_that_says_it_is_dead() -> None:
     script = Script.of([1], [2], then="dead")
-    with FrontEnd(clients=2) as front:
-        with EmbeddedReplay(InOrder([script]), STEPPED, addresses=front.addresses) as replay:
-            front.registered()
-            front.add("a")
-            replay.release(2)
-            assert [front.step(), front.step()] == [[("a", [1], None)], [("a", [2], 0)]]
-            while (last := front.frames()) != [b"ENGINE_CORE_DEAD"]:
-                assert last[0][:1] == b"\x99"
-            assert front.frames(client=1) == [b"ENGINE_CORE_DEAD"]
-            replay.stop()
+    with scripted(script, STEPPED, clients=2) as (front, replay):
+        front.add("a")
+        replay.release(2)
+        assert [front.step(), front.step()] == [[("a", [1], None)], [("a", [2], 0)]]
+        while (last := front.frames()) != [b"ENGINE_CORE_DEAD"]:
+            assert last[0][:1] == b"\x99"
+        assert front.frames(client=1) == [b"ENGINE_CORE_DEAD"]
+        replay.stop()
     assert replay.ending == "dead"
 
 
 def test_an_engine_that_is_gone_without_a_word() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([LONG]), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(LONG, STEPPED) as (front, replay):
         front.add("a")
         replay.release(1)
         assert front.step() == [("a", [100], None)]
@@ -96,20 +88,17 @@ def test_an_engine_that_is_gone_without_a_word() -> None:
 
 
 def test_an_engine_that_is_stopped_ends_its_requests() -> None:
-    with FrontEnd() as front:
-        with EmbeddedReplay(InOrder([LONG]), STEPPED, addresses=front.addresses) as replay:
-            front.registered()
-            front.add("a")
-            front.add("b")
-            replay.wait_until(lambda counters: counters.running == 2)
+    with scripted(LONG, STEPPED) as (front, replay):
+        front.add("a")
+        front.add("b")
+        replay.wait_until(lambda counters: counters.running == 2)
         assert {name: one[-1][FINISH] for name, one in front.finished("a", "b").items()} == {"a": 2, "b": 2}
     assert replay.ending == "stopped"
 
 
 def test_refusals() -> None:
     scripts = [refusal("no such grammar"), Script(finish=3, error=RequestError("engine_paused", "later", True))]
-    with FrontEnd() as front, EmbeddedReplay(InOrder(scripts), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(scripts, STEPPED) as (front, replay):
         front.add("a")
         front.add("b")
         outputs = front.finished("a", "b")
@@ -124,8 +113,7 @@ def test_refusals() -> None:
 
 
 def test_a_damaged_request_is_refused_and_the_engine_goes_on() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([Script.of([1])]), addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(Script.of([1])) as (front, replay):
         front.send(b"\x00", b"\xc1")
         front.send(b"\x00", pack(["half", [1]]))
         front.send(b"\x07", pack([]))
@@ -137,8 +125,7 @@ def test_a_damaged_request_is_refused_and_the_engine_goes_on() -> None:
 
 
 def test_pausing() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([LONG]), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(LONG, STEPPED) as (front, replay):
         front.add("a")
         replay.release(1)
         assert front.step() == [("a", [100], None)]
@@ -158,8 +145,7 @@ def test_pausing() -> None:
 
 
 def test_utility_calls() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([LONG]), STEPPED, addresses=front.addresses):
-        front.registered()
+    with scripted(LONG, STEPPED) as (front, _):
         assert front.call("get_supported_tasks") == [None, [None, ["generate"]]]
         assert front.call("reset_prefix_cache", False, False) == [None, [None, True]]
         assert front.call("sleep", 1, "abort") == [None, [None, None]]
@@ -184,17 +170,15 @@ def test_utility_calls() -> None:
 
 def test_a_front_end_that_does_not_read_holds_only_its_own_requests_up() -> None:
     script = Script.of_tokens(range(2000))
-    with FrontEnd(clients=2, receive_limit=4) as front:
-        with EmbeddedReplay(InOrder([script]), EngineOptions(window=4), addresses=front.addresses) as replay:
-            front.registered()
-            for at in range(200):
-                front.add(f"slow {at}", client=0, max_tokens=2000)
-            front.add("quick", client=1, max_tokens=2000)
-            outputs = front.finished("quick", client=1)["quick"]
-            counters = replay.wait_until(lambda counters: counters.full > 0)
-            assert [token for one in outputs for token in one[TOKENS]] == list(range(2000))
-            assert (counters.finished, counters.running) == (1, 200)
-            slow = front.finished(*(f"slow {at}" for at in range(200)), client=0)
+    with scripted(script, EngineOptions(window=4), clients=2, receive_limit=4) as (front, replay):
+        for at in range(200):
+            front.add(f"slow {at}", client=0, max_tokens=2000)
+        front.add("quick", client=1, max_tokens=2000)
+        outputs = front.finished("quick", client=1)["quick"]
+        counters = replay.wait_until(lambda counters: counters.full > 0)
+        assert [token for one in outputs for token in one[TOKENS]] == list(range(2000))
+        assert (counters.finished, counters.running) == (1, 200)
+        slow = front.finished(*(f"slow {at}" for at in range(200)), client=0)
     assert all([token for one in got for token in one[TOKENS]] == list(range(2000)) for got in slow.values())
 
 

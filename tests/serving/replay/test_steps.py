@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from serving_front_end import ERROR, EVENTS, FINISH, PREFILL, REASON, FrontEnd, tokens
-from toolgrammar_serving.replay import Echo, EmbeddedReplay, EngineOptions, InOrder, Script, Step
+from serving_front_end import ERROR, EVENTS, FINISH, PREFILL, REASON, scripted, tokens
+from toolgrammar_serving.replay import Echo, EngineOptions, Script, Step
 
 STEPPED = EngineOptions(interval_s=None)
 
 
 def test_one_message_per_step_with_every_request() -> None:
     scripts = [Script.of([10], [11, 12], [13]), Script.of([20, 21], [22], finish=1)]
-    with FrontEnd() as front, EmbeddedReplay(InOrder(scripts), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(scripts, STEPPED) as (front, replay):
         front.add("a")
         front.add("b")
         replay.wait_until(lambda counters: counters.running == 2)
@@ -23,8 +22,7 @@ def test_one_message_per_step_with_every_request() -> None:
 
 def test_a_whole_message_of_the_middle_of_a_run() -> None:
     script = Script.of([10], [11], [12])
-    with FrontEnd() as front, EmbeddedReplay(InOrder([script]), STEPPED, addresses=front.addresses) as replay:
-        front.registered()
+    with scripted(script, STEPPED) as (front, replay):
         front.add("a")
         replay.release(2)
         first, second = front.message(), front.message()
@@ -39,8 +37,7 @@ def test_a_whole_message_of_the_middle_of_a_run() -> None:
 
 
 def test_the_end_of_a_run_is_told_with_statistics_only() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([Script.of([1])]), addresses=front.addresses):
-        front.registered()
+    with scripted(Script.of([1])) as (front, _):
         front.add("a")
         front.finished("a")
         last = front.message()
@@ -49,10 +46,7 @@ def test_the_end_of_a_run_is_told_with_statistics_only() -> None:
 
 def test_skipped_steps_interleave_requests() -> None:
     late = Script(steps=(Step((20,), skip=1), Step((21,), skip=1)))
-    with FrontEnd() as front, EmbeddedReplay(
-        InOrder([Script.of([10], [11], [12]), late]), STEPPED, addresses=front.addresses
-    ) as replay:
-        front.registered()
+    with scripted([Script.of([10], [11], [12]), late], STEPPED) as (front, replay):
         front.add("a")
         front.add("b")
         replay.wait_until(lambda counters: counters.running == 2)
@@ -67,16 +61,14 @@ def test_skipped_steps_interleave_requests() -> None:
 
 
 def test_a_step_may_have_no_tokens() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([Script.of([1], [])]), addresses=front.addresses):
-        front.registered()
+    with scripted(Script.of([1], [])) as (front, _):
         front.add("a")
         assert [front.step(), front.step()] == [[("a", [1], None)], [("a", [], 0)]]
 
 
 def test_prompt_cache_and_error_are_as_scripted() -> None:
     scripts = [Script.of([1], cached_tokens=16), Script.of([1], cached_tokens=99)]
-    with FrontEnd() as front, EmbeddedReplay(InOrder(scripts), addresses=front.addresses):
-        front.registered()
+    with scripted(scripts) as (front, _):
         front.add("a", prompt=range(20))
         front.add("b", prompt=range(20))
         outputs = front.finished("a", "b")
@@ -87,21 +79,18 @@ def test_prompt_cache_and_error_are_as_scripted() -> None:
 
 def test_more_requests_than_seats_wait_for_one() -> None:
     options = EngineOptions(interval_s=None, max_num_seqs=2)
-    with FrontEnd() as front:
-        with EmbeddedReplay(InOrder([Script.of([1], [2])]), options, addresses=front.addresses) as replay:
-            front.registered()
-            for name in "abc":
-                front.add(name)
-            counters = replay.wait_until(lambda counters: counters.requests == 3)
-            assert (counters.running, counters.waiting) == (2, 1)
-            replay.release(4)
-            got = [[name for name, _, _ in front.step()] for _ in range(4)]
+    with scripted(Script.of([1], [2]), options) as (front, replay):
+        for name in "abc":
+            front.add(name)
+        counters = replay.wait_until(lambda counters: counters.requests == 3)
+        assert (counters.running, counters.waiting) == (2, 1)
+        replay.release(4)
+        got = [[name for name, _, _ in front.step()] for _ in range(4)]
     assert got == [["a", "b"], ["a", "b"], ["c"], ["c"]]
 
 
 def test_every_front_end_gets_its_own() -> None:
-    with FrontEnd(clients=2) as front, EmbeddedReplay(InOrder([Script.of([1], [2])]), addresses=front.addresses):
-        front.registered()
+    with scripted(Script.of([1], [2]), clients=2) as (front, _):
         front.add("a", client=0)
         front.add("b", client=1)
         assert set(front.finished("a", client=0)) == {"a"}
@@ -109,8 +98,7 @@ def test_every_front_end_gets_its_own() -> None:
 
 
 def test_echo_repeats_the_prompt() -> None:
-    with FrontEnd() as front, EmbeddedReplay(Echo(per_step=2), addresses=front.addresses):
-        front.registered()
+    with scripted(Echo(per_step=2)) as (front, _):
         front.add("a", prompt=[5, 6, 7], max_tokens=8)
         outputs = front.finished("a")["a"]
     assert tokens(outputs) == [5, 6, 7, 5, 6, 7, 5, 6]
@@ -118,8 +106,7 @@ def test_echo_repeats_the_prompt() -> None:
 
 
 def test_a_request_brings_its_own_script() -> None:
-    with FrontEnd() as front, EmbeddedReplay(InOrder([Script.of([1])]), addresses=front.addresses):
-        front.registered()
+    with scripted(Script.of([1])) as (front, _):
         front.add("ids", extra_args={"replay": [7, 8]}, _eos_token_id=99)
         front.add("text", extra_args={"replay": '{"steps": [[7, 8], [9]], "finish": "length"}'})
         front.add("wrong", extra_args={"replay": {"stops": []}})
