@@ -1,0 +1,3 @@
+from toolgrammar_serving.engine.main import main
+
+raise SystemExit(main())
