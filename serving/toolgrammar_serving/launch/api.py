@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
 from toolgrammar_serving.engine_client import Adopted, Bound, EngineClient, connect
+from toolgrammar_serving.errors import EngineLost
 from toolgrammar_serving.launch import assemble
 from toolgrammar_serving.launch.plan import Plan, found_later
 from toolgrammar_serving.launch.problems import FAILED, LaunchError
@@ -65,11 +66,9 @@ class Api:
         try:
             parts = await loading if loading else None  # its mistakes are told at once, however long engines take
             self._client = await connecting
-        except TimeoutError:
+        except EngineLost as error:
             raise LaunchError(
-                f"no engine was ready within {options.engine_ready_timeout:g} s",
-                "--engine-ready-timeout SECONDS, if it needs more",
-                exit=FAILED,
+                error.message, "--engine-ready-timeout SECONDS, if it needs more", exit=FAILED
             ) from None
         finally:
             connecting.cancel()

@@ -49,7 +49,7 @@ def own_command(options: Options, address: str, rank: int, progress_fd: int, res
         program = _program(options.engine_command, "")
     command = [
         *program, str(options.model), "--handshake", address, "--local", "--exit-with-parent",
-        "--data-parallel-rank", str(rank), "--data-parallel-size", str(options.data_parallel_size),
+        "--rank", str(rank), "--data-parallel-size", str(options.data_parallel_size),
         "--progress-fd", str(progress_fd), "--dtype", options.dtype, "--device", options.device, *_sizes(options),
     ]  # fmt: skip
     if options.kv_memory is not None:
