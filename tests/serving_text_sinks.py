@@ -1,4 +1,4 @@
-"""For tests of the llm and text layers: an engine client without an engine, sinks that write down what they hear."""
+"""For tests of the llm and text layers: a client without an engine, sinks that write down what they hear."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class HuggingFaceTokenizer(Tabled):
         """The ids of ``text``; a surrogate that stands alone is a question mark."""
         try:
             ids = self._plain(text)
-        except UnicodeEncodeError:
+        except (TypeError, UnicodeEncodeError):  # what the one and the other encoder say to a lone surrogate
             ids = self._plain(text.encode("utf-8", "replace").decode())
         return [*self._before, *ids, *self._behind] if add_special_tokens else ids
 
