@@ -123,10 +123,14 @@ class Running:
 
 
 class Ready(msgspec.Struct):
-    """A prepared request."""
+    """A prepared request, of either layer."""
 
     request: Any
     prompt_token_ids: list[int]
+
+    @property
+    def text(self) -> Ready:
+        return self
 
 
 class Stage:
@@ -266,9 +270,8 @@ def serving(script: Script | Callable[[Any], Script], **config: Any) -> Iterator
     try:
         yield live
     finally:
-        live.server.force_exit = True
-        live.server.begin_drain()
-        live.loop.call_soon_threadsafe(live.server.service._idle.set) if not live.loop.is_closed() else None
+        if thread.is_alive():
+            live.loop.call_soon_threadsafe(live.server.stop_now)
         thread.join(DEADLINE_S)
         assert not thread.is_alive()
     if failure:

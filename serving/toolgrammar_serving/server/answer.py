@@ -92,6 +92,7 @@ class Answer:
             self.fail(Gone("the request was cancelled"))
         if self._deadline is not None:
             self._deadline.cancel()
+        self.connection.close()
 
     def _settle(self) -> None:
         self.over.set_result(None)

@@ -16,6 +16,7 @@ from toolgrammar_serving.server.completion_route import CompletionRoute
 from toolgrammar_serving.server.config import ServerConfig
 from toolgrammar_serving.server.gate import Gate
 from toolgrammar_serving.server.info_routes import InfoRoutes
+from toolgrammar_serving.server.openapi import description
 from toolgrammar_serving.server.problems import Headers, error_bytes, error_headers, of_status
 from toolgrammar_serving.server.service import ChatLayer, EngineView, Service, TextLayer
 from toolgrammar_serving.server.tokenize_routes import DetokenizeRoute, TokenizeRoute
@@ -54,6 +55,7 @@ def create_app(chat: ChatLayer, text: TextLayer, client: EngineView, config: Ser
         Route("/v1/detokenize", DetokenizeRoute(service), methods=["POST"]),
         *InfoRoutes(service).routes(),
     ]
+    app.openapi = lambda: description(config.root_path)  # type: ignore[method-assign]
     _tell_errors(app, service)
     return app
 

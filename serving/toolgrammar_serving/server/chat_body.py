@@ -69,16 +69,15 @@ def check_conversation(body: ChatBody, config: ServerConfig) -> list[str]:
     return check_tools(body.tools, config.limits) if body.tools else []
 
 
-def conversation(body: ChatBody, config: ServerConfig, **more: Any) -> ChatRequest:
+def conversation(body: ChatBody, **more: Any) -> ChatRequest:
     """The conversation as the chat layer takes it; ``more`` are further fields of the request."""
-    kwargs = {**config.default_chat_template_kwargs, **(body.chat_template_kwargs or {})}
     continued = bool(body.continue_final_message)
     return ChatRequest(
         messages=body.messages,
         tools=body.tools or None,
         reasoning_effort=body.reasoning_effort,
         chat_template=body.chat_template,
-        chat_template_kwargs=kwargs,
+        chat_template_kwargs=body.chat_template_kwargs or {},
         documents=body.documents,
         add_generation_prompt=not continued if body.add_generation_prompt is None else body.add_generation_prompt,
         continue_final_message=continued,
@@ -99,16 +98,14 @@ def chat_request(
         param = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
         raise refuse(f"{param} must be at least 1.", param)
     logprobs = _logprobs(body, config)
-    choice = read_tool_choice(body.tool_choice, names)
     extension = body.toolgrammar
     wanted = extension.spans if isinstance(extension, ExtensionBody) else bool(extension)
     rank = exchange.integer(b"x-data-parallel-rank")
     priority = exchange.integer(b"x-vllm-priority")
     request = conversation(
         body,
-        config,
         request_id=request_id,
-        tool_choice=choice,
+        tool_choice=read_tool_choice(body.tool_choice, names),
         parallel_tool_calls=body.parallel_tool_calls is not False,
         response_format=read_response_format(body.response_format),
         structured_outputs=constraint(body),
@@ -130,12 +127,10 @@ def chat_request(
         start=extension.start if isinstance(extension, ExtensionBody) else "auto",
         spans=wanted,
     )
-    return request, _options(body, exchange, config, named=choice.mode == "named", extension=wanted)
+    return request, _options(body, exchange, config, extension=wanted)
 
 
-def _options(
-    body: ChatBody, exchange: Exchange, config: ServerConfig, *, named: bool, extension: bool
-) -> ChatOptions:
+def _options(body: ChatBody, exchange: Exchange, config: ServerConfig, *, extension: bool) -> ChatOptions:
     """Without reasoning nothing is told of single tokens either: they would tell it."""
     shown = body.include_reasoning is not False
     streaming = body.stream_options
@@ -151,7 +146,6 @@ def _options(
         extension=extension,
         echo=_echo(body),
         fingerprint=config.system_fingerprint,
-        stop_for_calls=named and config.named_choice_finish == "stop",
     )
 
 

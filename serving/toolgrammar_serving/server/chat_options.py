@@ -9,7 +9,7 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the answer is written.
 
     ``arrived``: monotonic seconds. ``reasoning_fields``: empty if the client wants none. ``echo``: text the answer
-    begins with. ``stop_for_calls``: calls end with ``stop``, as the request named its tool and the server says so.
+    begins with.
     """
 
     arrived: float
@@ -22,13 +22,8 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     extension: bool = False
     echo: str = ""
     fingerprint: str | None = None
-    stop_for_calls: bool = False
 
     @property
     def detailed(self) -> bool:
         """Events carry more than text."""
         return self.logprobs or self.token_ids or self.continuous_usage
-
-    def finish_reason(self, reason: str) -> str:
-        """The finish reason to be told."""
-        return "stop" if self.stop_for_calls and reason == "tool_calls" else reason

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from toolgrammar_serving.chat import ChatRequest
 from toolgrammar_serving.errors import BadRequest
@@ -15,7 +14,7 @@ from toolgrammar_serving.server.chat_whole import ChatWhole
 from toolgrammar_serving.server.connection import connection
 from toolgrammar_serving.server.exchange import of_scope, read_body
 from toolgrammar_serving.server.problems import Receive, Scope, Send, respond
-from toolgrammar_serving.server.service import ChatLayer, Prepared, Service
+from toolgrammar_serving.server.service import ChatLayer, PreparedChat, Service
 from toolgrammar_serving.server.sse import Frame
 from toolgrammar_serving.server.tracing import Span
 
@@ -52,10 +51,10 @@ class ChatRoute:
             finally:
                 account(service, span, answer)
 
-    async def _answer(self, answer: ChatStream | ChatWhole, prepared: Prepared, send: Send) -> None:
+    async def _answer(self, answer: ChatStream | ChatWhole, prepared: PreparedChat, send: Send) -> None:
         chat = self._service.chat
         if isinstance(answer, ChatStream):
-            answer.open(prepared.prompt_token_ids)
+            answer.open(prepared.text.prompt_token_ids)
             answer.run(chat.start(prepared, answer.sinks))
             await answer.send()
             return
@@ -63,15 +62,16 @@ class ChatRoute:
         await answer.over
         if answer.error is not None:
             raise answer.error
-        await respond(send, 200, answer.response(prepared.prompt_token_ids))
+        await respond(send, 200, answer.response(prepared.text.prompt_token_ids))
 
 
-async def prepare(chat: ChatLayer, request: ChatRequest) -> Any:
+async def prepare(chat: ChatLayer, request: ChatRequest) -> PreparedChat:
     """The chat layer's preparation. Errors: BadRequest, also for what is nested too deeply to be written."""
     try:
-        return await chat.prepare(request)
+        prepared: PreparedChat = await chat.prepare(request)
     except RecursionError:
         raise BadRequest("The request is nested too deeply.", code="nested_too_deeply") from None
+    return prepared
 
 
 def account(service: Service, span: Span, answer: Answer) -> None:

@@ -181,7 +181,6 @@ class ChatChoice:
         found: list[bytes] = []
         thought = False
         for event in joined(events) if len(events) > 1 else events:
-            kind = type(event)
             if isinstance(event, Content):
                 found.append(b'"content":%b' % quoted(event.text))
             elif isinstance(event, Reasoning):
@@ -198,9 +197,9 @@ class ChatChoice:
                 if self._bare_call and event.status == "complete":
                     found.append(self._arguments(event.index, b'"{}"'))
                 self._bare_call = False
-                self._meter.parsed[event.status if event.status != "complete" else "ok", "stream"] += 1
-            elif kind is Diagnostic:
-                self._remark(event)
+                self._meter.call_over("ok" if event.status == "complete" else event.status, "stream")
+            elif isinstance(event, Diagnostic):
+                self._meter.remarked(event.code, "stream")
         if thought:
             self.reasoning_tokens += count
         return found
@@ -219,15 +218,10 @@ class ChatChoice:
         self._bare_call = False
         return b'"tool_calls":[{"index":%d,"function":{"arguments":%b}}]' % (index, data)
 
-    def _remark(self, event: Diagnostic) -> None:
-        self._meter.diagnostics[event.code] += 1
-        if event.code == "E301":
-            self._meter.parsed["unknown_tool", "stream"] += 1
-
     def finish(self, finish: ChatFinish) -> None:
         """The event with the finish reason; behind the last choice's, the end of the stream."""
         options = self._answer.options
-        reason = options.finish_reason(finish.reason)
+        reason = finish.reason
         self._meter.choice_over(reason, self._start, self.first, self.last, self.tokens)
         more = b""
         if options.extension and finish.message is not None:

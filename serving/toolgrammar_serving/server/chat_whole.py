@@ -95,11 +95,9 @@ class WholeChoice:
             elif isinstance(event, CallEnd):
                 if event.status == "complete" and not self._arguments[event.index]:
                     self._arguments[event.index].append("{}")
-                meter.parsed[event.status if event.status != "complete" else "ok", "whole"] += 1
+                meter.call_over("ok" if event.status == "complete" else event.status, "whole")
             elif isinstance(event, Diagnostic):
-                meter.diagnostics[event.code] += 1
-                if event.code == "E301":
-                    meter.parsed["unknown_tool", "whole"] += 1
+                meter.remarked(event.code, "whole")
         if thought:
             self.reasoning_tokens += len(token_ids)
 
@@ -108,8 +106,7 @@ class WholeChoice:
         self._finish = finish
         now = time.monotonic()
         arrived = self._answer.options.arrived
-        reason = self._answer.options.finish_reason(finish.reason)
-        self._answer.meter.choice_over(reason, arrived, self._first, now, self._tokens)
+        self._answer.meter.choice_over(finish.reason, arrived, self._first, now, self._tokens)
         self._answer.sink_over()
 
     def fail(self, error: ServingError) -> None:
@@ -123,7 +120,7 @@ class WholeChoice:
             "index": self._index,
             "message": self._message(),
             "logprobs": chat_logprobs(self._logprobs, options.tokens_as_ids) if options.logprobs else None,
-            "finish_reason": options.finish_reason(self._finish.reason),
+            "finish_reason": self._finish.reason,
             "stop_reason": self._finish.stop_reason,
         }
         if options.token_ids:

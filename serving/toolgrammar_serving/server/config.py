@@ -3,7 +3,7 @@ options."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -56,11 +56,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     slow_reader_s: float = 60.0
     drain_s: float = 30.0
     reasoning_fields: tuple[Literal["reasoning", "reasoning_content"], ...] = ("reasoning", "reasoning_content")
-    named_choice_finish: Literal["tool_calls", "stop"] = "tool_calls"
     force_usage: bool = False
     trust_chat_template: bool = False
     system_fingerprint: str | None = None
-    default_chat_template_kwargs: dict[str, Any] = {}
     root_path: str = ""
     docs: bool = True
     metrics_dir: str | None = None

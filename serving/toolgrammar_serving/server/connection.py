@@ -54,6 +54,9 @@ class Connection(Protocol):
     def abort(self) -> None:
         """Give up: close the connection without an end."""
 
+    def close(self) -> None:
+        """The response is over, or was never begun: tell the watcher nothing more."""
+
 
 def connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     """The connection of the request in ``scope``; its body has been read."""
@@ -149,12 +152,17 @@ class DirectConnection:
         """The last chunk and the mark of the end, in one write."""
         self.watcher = None
         await self._send({"type": "http.response.body", "body": data})
-        self._protocol.direct = None
 
     def abort(self) -> None:
         """Close at once; what waits in the transport is dropped."""
         self._cycle.disconnected = True
         self._protocol.transport.abort()
+
+    def close(self) -> None:
+        """No longer the response being written."""
+        self.watcher = None
+        if self._protocol.direct is self:
+            self._protocol.direct = None
 
 
 class PlainConnection:
@@ -198,12 +206,14 @@ class PlainConnection:
             await self._writer
         self._watcher = None
         await self._body(data, more=False)
-        if self._listener is not None:
-            self._listener.cancel()
 
     def abort(self) -> None:
         """Stop writing. The server closes the connection, for the response has no end."""
         self._lose()
+
+    def close(self) -> None:
+        """End the task that waits for the client to leave."""
+        self._watcher = None
         if self._listener is not None:
             self._listener.cancel()
 

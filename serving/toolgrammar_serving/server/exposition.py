@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
 from prometheus_client import (
     GC_COLLECTOR,
     PLATFORM_COLLECTOR,
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 from toolgrammar_serving.server.histogram import Histogram
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.service import Service
+from toolgrammar_serving.server.shared_metrics import Numbers
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("model_name", "engine")
@@ -29,52 +31,48 @@ _LABELS: Final = ("model_name", "engine")
 
 def exposition(service: Service) -> bytes:
     """The text of one scrape."""
+    numbers = service.numbers()
+    if service.folder is not None:
+        numbers = msgspec.msgpack.decode(msgspec.msgpack.encode(numbers), type=Numbers)  # a copy to add to
+        service.folder.add_others(numbers)
     registry = CollectorRegistry(auto_describe=False)
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
         registry.register(collector)
-    registry.register(ServiceCollector(service))
+    registry.register(NumbersCollector(numbers, service.config.models[0], service.config.format or ""))
     return generate_latest(registry)
 
 
-class ServiceCollector(Collector):
-    """The families of one service."""
+class NumbersCollector(Collector):
+    """The families of ``numbers``."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._model = service.config.models[0]
-        self._labels = (self._model, "0")
+    def __init__(self, numbers: Numbers, model: str, format: str) -> None:
+        self._numbers = numbers
+        self._model = model
+        self._format = format
+        self._labels = (model, "0")
 
     def collect(self) -> Iterable[Metric]:
         """All families."""
+        meter = self._numbers.meter
         yield from self._engines()
-        yield from self._tokens(self._service.meter)
-        yield from self._times(self._service.meter)
-        yield from self._parsing(self._service.meter)
-        yield from self._http(self._service.meter)
+        yield from self._tokens(meter)
+        yield from self._times(meter)
+        yield from self._parsing(meter)
+        yield from self._http(meter)
 
     def _engines(self) -> Iterable[Metric]:
         """What the engines' schedulers said last, by rank."""
-        stats = [
-            (str(rank), found) for rank, found in enumerate(self._service.client.stats()) if found is not None
-        ]
-        gauges = (
-            ("num_requests_running", "Requests in the engine's batch", "num_running_reqs"),
-            ("num_requests_waiting", "Requests waiting in the engine", "num_waiting_reqs"),
-            ("kv_cache_usage_perc", "Share of the KV cache in use, 1 is all", "kv_cache_usage"),
-        )
-        for name, text, field in gauges:
-            gauge = GaugeMetricFamily(f"vllm:{name}", text, labels=_LABELS)
-            for rank, found in stats:
-                gauge.add_metric((self._model, rank), getattr(found, field))
-            yield gauge
-        for name, text, field in (
-            ("prefix_cache_queries", "Tokens looked up in the prefix cache", "queries"),
-            ("prefix_cache_hits", "Tokens found in the prefix cache", "hits"),
+        for kind, name, text, field in (
+            (GaugeMetricFamily, "num_requests_running", "Requests in the engine's batch", "running"),
+            (GaugeMetricFamily, "num_requests_waiting", "Requests waiting in the engine", "waiting"),
+            (GaugeMetricFamily, "kv_cache_usage_perc", "Share of the KV cache in use, 1 is all", "cache_usage"),
+            (CounterMetricFamily, "prefix_cache_queries", "Tokens looked up in the prefix cache", "queries"),
+            (CounterMetricFamily, "prefix_cache_hits", "Tokens found in the prefix cache", "hits"),
         ):
-            counter = CounterMetricFamily(f"vllm:{name}", text, labels=_LABELS)
-            for rank, found in stats:
-                counter.add_metric((self._model, rank), getattr(found.prefix_cache_stats, field))
-            yield counter
+            family = kind(f"vllm:{name}", text, labels=_LABELS)
+            for rank, engine in enumerate(self._numbers.engines):
+                family.add_metric((self._model, str(rank)), getattr(engine, field))
+            yield family
 
     def _tokens(self, meter: Meter) -> Iterable[Metric]:
         yield self._counter("vllm:prompt_tokens", "Prompt tokens processed", meter.prompted)
@@ -106,7 +104,7 @@ class ServiceCollector(Collector):
             "toolgrammar_parse", "Tool calls read, by outcome", labels=("model_name", "format", "outcome", "mode")
         )
         for (outcome, mode), count in sorted(meter.parsed.items()):
-            parsed.add_metric((self._model, self._service.config.format or "", outcome, mode), count)
+            parsed.add_metric((self._model, self._format, outcome, mode), count)
         yield parsed
         yield self._counters(
             "toolgrammar_diagnostics", "Remarks on model output, by code", ("code",), _keyed(meter.diagnostics)

@@ -86,5 +86,6 @@ class Gate:
         handler = getattr(scope.get("route"), "path", "none")
         meter = self._service.meter
         group = f"{status // 100}xx" if status else "none"
-        meter.http[handler, scope["method"] if handler != "none" else "none", group] += 1
+        key = (handler, scope["method"] if handler != "none" else "none", group)
+        meter.http[key] = meter.http.get(key, 0) + 1
         meter.http_s.add(time.monotonic() - found.arrived)

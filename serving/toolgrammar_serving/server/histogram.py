@@ -5,33 +5,36 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+import msgspec
+
 Bounds = tuple[float, ...]
 
 
-class Histogram:
+class Histogram(msgspec.Struct):
     """Counts of values ``<=`` each bound, the last bucket without bound.
 
     Per token, callers do the two steps of ``add`` themselves: ``counts[bisect_left(BOUNDS, value)] += 1``, and the
     sum later, for many values at once.
     """
 
-    __slots__ = ("bounds", "counts", "total")
+    bounds: Bounds
+    counts: list[int] = []
+    total: float = 0.0
 
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds: Final = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+    def __post_init__(self) -> None:
+        """Empty buckets, unless they were given."""
+        if not self.counts:
+            self.counts = [0] * (len(self.bounds) + 1)
 
     def add(self, value: float) -> None:
         """One value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    def merge(self, counts: list[int], total: float) -> None:
-        """Another process's values."""
-        for i, count in enumerate(counts):
-            self.counts[i] += count
-        self.total += total
+    def merge(self, other: Histogram) -> None:
+        """The values of another with the same bounds."""
+        self.counts = [ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative, as Prometheus wants them: (upper bound, count)."""

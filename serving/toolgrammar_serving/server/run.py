@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -45,11 +45,11 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(uvicorn.Server):
-    """uvicorn with the direct connection and a drain.
+    """uvicorn with the direct connection and a drain. ``await server.serve(sockets)`` until ``begin_drain``.
 
-    On SIGTERM or SIGINT, or ``begin_drain``: ``/ready`` is 503 and new work is refused at once, requests in work
-    end by themselves within ``drain_s``, what is left ends with an error; then the sockets close. Connections are
-    accepted all the while, so that nobody is met by silence. A second SIGINT ends it at once.
+    After ``begin_drain``: ``/ready`` is 503 and new work is refused at once, requests in work end by themselves
+    within ``drain_s``, what is left ends with an error; then the sockets close. Connections are accepted all the
+    while, so that nobody is met by silence. Signals are the caller's.
 
     ``on_started`` is called on the loop once connections are accepted.
     """
@@ -85,19 +85,27 @@ class Server(uvicorn.Server):
         )
 
     def begin_drain(self) -> None:
-        """Start to stop. Of any thread."""
+        """Start to stop. Of any thread, or a signal's handler."""
         self.service.draining = True
         self.should_exit = True
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal: drain from now on, not from uvicorn's next look at it."""
-        self.service.draining = True
-        super().handle_exit(sig, frame)
+    def stop_now(self) -> None:
+        """Stop, and wait for no request. On the event loop."""
+        self.begin_drain()
+        self.service.hurry()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Catch none."""
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. ``sockets``: bound ones, listening or not yet."""
         await super().startup(sockets)
-        if self.started and self._on_started is not None:
+        if not self.started:
+            return
+        self.service.share_numbers()
+        if self._on_started is not None:
             self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

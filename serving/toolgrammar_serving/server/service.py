@@ -15,17 +15,25 @@ from toolgrammar_serving.server.answer import Answer, Generation, StreamAnswer
 from toolgrammar_serving.server.config import ServerConfig
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.problems import ShuttingDown
+from toolgrammar_serving.server.shared_metrics import INTERVAL_S, Folder, Numbers, engine_numbers
 from toolgrammar_serving.server.tracing import Tracer
 from toolgrammar_serving.text import TextRequest, TextSink, TokenLogprob
 
 log: Final = logging.getLogger(__name__)
 
 
-class Prepared(Protocol):
-    """A request that is ready to start."""
+class PreparedText(Protocol):
+    """A prompt that is ready to start."""
 
     @property
     def prompt_token_ids(self) -> list[int]: ...
+
+
+class PreparedChat(Protocol):
+    """A conversation that is ready to start."""
+
+    @property
+    def text(self) -> PreparedText: ...
 
 
 class ChatLayer(Protocol):
@@ -72,10 +80,22 @@ class Service:
         self.started = int(time.time())
         self.running = 0
         self.draining = False
+        self.folder = Folder(config.metrics_dir, config.process_index) if config.metrics_dir else None
         self._answers: set[Answer] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._hurried = asyncio.Event()
         self._ticker: asyncio.TimerHandle | None = None
+
+    def numbers(self) -> Numbers:
+        """What there is to be told of this process; the meter itself, not a copy."""
+        return Numbers(self.meter, engine_numbers(self.client.stats()))
+
+    def share_numbers(self) -> None:
+        """From now on leave them in the common folder, if there is one. On the event loop."""
+        if self.folder is not None:
+            self.folder.write(self.numbers())
+            asyncio.get_running_loop().call_later(INTERVAL_S, self.share_numbers)
 
     @property
     def max_model_len(self) -> int | None:
@@ -99,12 +119,12 @@ class Service:
         if config.max_requests is not None and self.running >= config.max_requests:
             self._reject("concurrency", "The server is busy: too many requests in work.")
         if config.max_waiting is not None:
-            waiting = sum(found.num_waiting_reqs for found in self.client.stats() if found is not None)
+            waiting = sum(found.num_waiting_reqs for found in self.client.stats())
             if waiting >= config.max_waiting:
                 self._reject("queue", "The server is busy: too many requests are waiting.")
 
     def _reject(self, why: str, message: str) -> None:
-        self.meter.rejected[why] += 1
+        self.meter.rejected[why] = self.meter.rejected.get(why, 0) + 1
         raise Overloaded(message, retry_after_s=self.config.retry_after_s)
 
     @contextmanager
@@ -132,16 +152,22 @@ class Service:
             self._answers.discard(answer)
             answer.close()
 
+    def hurry(self) -> None:
+        """Wait for no request any more. On the event loop."""
+        self._hurried.set()
+
     async def drained(self, limit_s: float) -> bool:
         """Wait until no request is in work, for ``limit_s`` at most; then end what is left with an error.
 
         True if none had to be ended so. Comes after ``draining`` was set.
         """
-        try:
-            await asyncio.wait_for(self._idle.wait(), limit_s)
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._idle, self._hurried)]
+        await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self._idle.is_set():
             return True
-        except TimeoutError:
-            log.warning("%d requests did not end in time and are broken off", self.running)
+        log.warning("%d requests did not end in time and are broken off", self.running)
         for answer in list(self._answers):
             answer.fail(ShuttingDown("The server is shutting down."))
         return False

@@ -39,11 +39,15 @@ _LINE_ENDS: Final = (
 
 def quoted(text: str) -> bytes:
     """``text`` as a JSON string in which no reader finds the end of a line. ASCII needs ``encode`` alone."""
-    return lined(safe_json(text))
+    try:
+        data = encode(text)
+    except UnicodeEncodeError:
+        data = safe_json(text)
+    return lined(data) if b"\xe2\x80" in data or b"\xc2\x85" in data else data
 
 
 def lined(data: bytes) -> bytes:
-    """JSON as above, of a value that was encoded as a whole."""
+    """JSON without characters that some readers take for the end of a line."""
     for raw, escaped in _LINE_ENDS:
         if raw in data:
             data = data.replace(raw, escaped)

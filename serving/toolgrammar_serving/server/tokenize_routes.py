@@ -85,12 +85,8 @@ class TokenizeRoute:
     async def _conversation(self, body: TokenizeChat) -> list[int]:
         service = self._service
         check_conversation(body, service.config)
-        request = conversation(
-            body, service.config, request_id="tokenize", add_special_tokens=bool(body.add_special_tokens)
-        )
-        prepared = await prepare(service.chat, request)
-        ids: list[int] = prepared.prompt_token_ids
-        return ids
+        request = conversation(body, request_id="tokenize", add_special_tokens=bool(body.add_special_tokens))
+        return (await prepare(service.chat, request)).text.prompt_token_ids
 
 
 class DetokenizeRoute:
