@@ -183,6 +183,22 @@ class Parser:
         """Raw characters fed but neither given out nor decided yet."""
         return self._session.held_characters
 
+    @property
+    def calls(self) -> int:
+        """How many calls began so far."""
+        return self._session.next_index
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The markers that count at this place, and in the text it leads to; special tokens among them as ``feed``
+        takes them."""
+        return self._session.markers_here()
+
+    @property
+    def in_text(self) -> bool:
+        """Whether what comes next is free text until a marker says otherwise."""
+        return self._session.in_text
+
     def copy(self) -> Parser:
         """An independent parser in the same state: for n > 1, beams, and looking ahead."""
         new = type(self).__new__(type(self))

@@ -294,6 +294,11 @@ class Session(Loop):
             found += state.texts
         return found + (state.marks.markers if state.marks is not None else ())
 
+    @property
+    def in_text(self) -> bool:
+        """Whether the present state is free text."""
+        return self.state.op == p.TEXT
+
     def start_at(self, name: str) -> None:
         """Begin in another start state of the grammar, if it has one of that name."""
         self.state = self.program.starts.get(name, self.state)

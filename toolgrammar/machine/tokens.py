@@ -132,6 +132,10 @@ class Marks:
         """Sentinels back to their tokens."""
         return text if text.isascii() else text.translate(self._back)
 
+    def without(self, text: str) -> str:
+        """``text`` without its sentinels."""
+        return "".join([char for char in text if char not in self.extra])
+
     def outward_json(self, text: str) -> str:
         """The same for a piece of JSON text."""
         if "\\uDb" in text:

@@ -8,7 +8,7 @@ import msgspec
 
 from toolgrammar import Event, Message
 from toolgrammar_serving.errors import ServingError
-from toolgrammar_serving.text import Finish, Sampling, TokenLogprob
+from toolgrammar_serving.text import Sampling, TokenLogprob
 
 ChatFinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "abort", "repetition"]
 
@@ -21,7 +21,8 @@ class ToolChoice(msgspec.Struct, frozen=True):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True):
-    """What the answer's content must be. ``schema``: of ``json_schema``; ``tag``: JSON text of ``structural_tag``."""
+    """What the answer's content must be. ``schema``: of ``json_schema``; ``tag``: JSON text of
+    ``structural_tag``."""
 
     kind: Literal["text", "json_object", "json_schema", "structural_tag"] = "text"
     schema: Any = None
@@ -31,9 +32,10 @@ class ResponseFormat(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct):
     """A conversation to be continued.
 
-    ``messages`` and ``tools`` in OpenAI's chat shape, read and never changed (old calls' ``arguments`` may be any text).
-    ``structured_outputs``: vLLM's own constraint fields, beside ``response_format``. ``start``: what the prompt leaves
-    open, if the caller knows better than the prompt's tail. ``spans``: keep events and spans for the message.
+    ``messages`` and ``tools`` in OpenAI's chat shape, read and never changed (old calls' ``arguments`` may be
+    any text). ``structured_outputs``: vLLM's own constraint fields, beside ``response_format``. ``start``: what
+    the prompt leaves open, if the caller knows better than the prompt's tail. ``spans``: keep events and spans
+    for the message.
     """
 
     request_id: str
@@ -71,8 +73,8 @@ class ChatRequest(msgspec.Struct):
 class ChatFinish(msgspec.Struct, frozen=True):
     """How one choice ended, and what was in it.
 
-    ``reason``: ``length`` always wins; ``tool_calls`` if the model stopped by itself with a whole call and no cut one.
-    ``message``: everything, collected; None if the request streams and asked for no spans.
+    ``reason``: ``length`` always wins; ``tool_calls`` if the model stopped by itself with a whole call and no
+    cut one. ``message``: everything, collected; None if the request streams and asked for no spans.
     """
 
     reason: ChatFinishReason

@@ -1,0 +1,138 @@
+"""Constraints as values: of wanted content, of forced calls, in the words of structural tags."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from toolgrammar.combinators import Grammar
+from toolgrammar.errors import ToolsError
+from toolgrammar_serving.chat.requests import ResponseFormat, ToolChoice
+from toolgrammar_serving.chat.schemas import depth, referable
+from toolgrammar_serving.chat.tools import ToolSet
+from toolgrammar_serving.errors import BadRequest
+from toolgrammar_serving.text import StructuredOutputs
+
+_KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+_OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+#: Levels of a schema.
+_DEEPEST: Final = 100
+
+
+def content_outputs(wanted: ResponseFormat, own: dict[str, Any] | None) -> StructuredOutputs | None:
+    """What the request says about the content; ``own``, the engine's fields, win. Raises ``BadRequest``."""
+    if own:
+        return _own(own)
+    if wanted.kind == "json_object":
+        return StructuredOutputs(json_object=True)
+    if wanted.kind == "json_schema":
+        return StructuredOutputs(json=_schema(wanted.schema, "response_format"))
+    if wanted.kind == "structural_tag":
+        return StructuredOutputs(structural_tag=_tag(wanted.tag, "response_format"))
+    return None
+
+
+def _own(own: dict[str, Any]) -> StructuredOutputs:
+    unknown = set(own) - {*_KINDS, *_OPTIONS}
+    given = [kind for kind in _KINDS if own.get(kind) not in (None, False)]
+    if unknown or len(given) != 1:
+        what = f"there is no {min(unknown)!r}" if unknown else f"exactly one of {', '.join(_KINDS)} is to be given"
+        raise BadRequest(f"structured_outputs: {what}", param="structured_outputs")
+    try:
+        found = msgspec.convert({key: own[key] for key in own if own[key] is not None}, StructuredOutputs)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"structured_outputs: {error}", param="structured_outputs") from None
+    if found.json is not None:
+        found.json = _schema(found.json, "structured_outputs")
+    if found.structural_tag is not None:
+        _tag(found.structural_tag, "structured_outputs")
+    return found
+
+
+def _schema(schema: Any, param: str) -> Any:
+    """A JSON schema, decoded."""
+    if isinstance(schema, str):
+        try:
+            schema = msgspec.json.decode(schema)
+        except msgspec.DecodeError:
+            raise BadRequest(f"{param}: the schema is no JSON", param=param) from None
+    if not isinstance(schema, dict | bool):
+        raise BadRequest(f"{param}: a JSON schema is missing", param=param)
+    if depth(schema) > _DEEPEST:
+        raise BadRequest(f"{param}: the schema is nested more than {_DEEPEST} levels deep", param=param)
+    return schema
+
+
+def _tag(tag: str | None, param: str) -> str:
+    try:
+        value = msgspec.json.decode(tag or "")
+    except msgspec.DecodeError:
+        value = None
+    if not isinstance(value, dict) or tag is None:
+        raise BadRequest(f"{param}: a structural tag, as JSON, is missing", param=param)
+    return tag
+
+
+def content_format(content: StructuredOutputs) -> dict[str, Any]:
+    """The same as a format inside a structural tag."""
+    if content.json is not None:
+        return {"type": "json_schema", "json_schema": content.json}
+    if content.regex is not None:
+        return {"type": "regex", "pattern": content.regex}
+    if content.choice is not None:
+        return {"type": "or", "elements": [{"type": "const_string", "value": each} for each in content.choice]}
+    if content.grammar is not None:
+        return {"type": "grammar", "grammar": content.grammar}
+    return {"type": "json_schema", "json_schema": {"type": "object"}}
+
+
+def either(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One of two formats."""
+    return {"type": "or", "elements": [one, other]}
+
+
+def calls_tag(
+    grammar: Grammar,
+    tools: ToolSet,
+    choice: Literal["auto", "required", "named"],
+    names: tuple[str, ...] | None,
+    parallel: bool,
+    start: Literal["content", "reasoning", "section"],
+) -> dict[str, Any] | None:
+    """Calls in the format's own notation, reasoning in front of them included; None if the format has none."""
+    from toolgrammar.readings.structural_tag import structural_tag
+
+    try:
+        return structural_tag(
+            grammar,
+            tools.tools,
+            choice=choice,
+            names=names,
+            parallel=parallel,
+            reasoning="reasoning" in grammar.starts,
+            start=start,
+        )
+    except ToolsError as error:
+        raise BadRequest(str(error), param="tools") from None
+
+
+def calls_value(
+    tools: ToolSet, choice: ToolChoice, parallel: bool, reads: frozenset[Literal["bare", "list"]]
+) -> dict[str, Any]:
+    """Forced calls as JSON, in a form that is ``read``: arguments alone, a list of calls, or one call."""
+    names = choice.names or tools.names
+    if choice.mode == "named" and "bare" in reads:
+        return {"type": "json_schema", "json_schema": tools.parameters(names[0])}
+    schema: dict[str, Any] = {"anyOf": [_call(name) for name in names]}
+    if "list" in reads and choice.mode != "named":
+        schema = {"type": "array", "items": schema, "minItems": 1} | ({} if parallel else {"maxItems": 1})
+    schema["$defs"] = {name: referable(tools.parameters(name), name) for name in names}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _call(name: str) -> dict[str, Any]:
+    pointer = name.replace("~", "~0").replace("/", "~1")
+    properties = {"name": {"const": name}, "parameters": {"$ref": f"#/$defs/{pointer}"}}
+    required = ["name", "parameters"]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
