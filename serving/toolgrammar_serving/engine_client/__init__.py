@@ -12,6 +12,7 @@ from toolgrammar_serving.engine_client.client import EngineClient as EngineClien
 from toolgrammar_serving.engine_client.connecting import connect as connect
 from toolgrammar_serving.engine_client.delivery import OutputSink as OutputSink
 from toolgrammar_serving.engine_client.handshake import EngineNotReady as EngineNotReady
+from toolgrammar_serving.engine_client.handshake import EngineTooLate as EngineTooLate
 from toolgrammar_serving.engine_client.handshake import Handshake as Handshake
 from toolgrammar_serving.engine_client.info import EngineInfo as EngineInfo
 from toolgrammar_serving.engine_client.sockets import Adopted as Adopted

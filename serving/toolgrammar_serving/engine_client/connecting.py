@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from toolgrammar_serving.engine_client.client import EngineClient
-from toolgrammar_serving.engine_client.handshake import EngineNotReady, Handshake
+from toolgrammar_serving.engine_client.handshake import EngineTooLate, Handshake
 from toolgrammar_serving.engine_client.info import engine_info
 from toolgrammar_serving.engine_client.sockets import Endpoint, Sockets, waiting_messages, watch
 from toolgrammar_serving.protocol.wire import ReadyResponse, identity
@@ -26,8 +26,8 @@ async def connect(
 ) -> EngineClient:
     """A client, as soon as all ranks of the endpoint have registered, and said READY if the handshake is ours.
 
-    ``stats``: read the scheduler's statistics, a cost for each step. EngineNotReady if the engines are not in time
-    or do not behave; the sockets are closed then, the handshake is its owner's.
+    ``stats``: read the scheduler's statistics, a cost for each step. EngineTooLate if the engines are not in time,
+    EngineNotReady if they or do not behave; the sockets are closed then, the handshake is its owner's.
     """
     sockets = endpoint if isinstance(endpoint, Sockets) else Sockets(endpoint)
     try:
@@ -43,7 +43,7 @@ async def connect(
     except TimeoutError:
         sockets.close()
         missing = sorted(set(registrations.expected.values()) - set(registrations.responses))
-        raise EngineNotReady(
+        raise EngineTooLate(
             f"engine ranks {missing} did not register within {ready_timeout_s:g} s"
             if missing
             else f"not all engines were READY within {ready_timeout_s:g} s"

@@ -62,8 +62,9 @@ class Delivery:
 
     def lose(self, error: EngineLost) -> None:
         """End everything: every sink hears ``lost``."""
-        flights, self.flights = self.flights, {}
-        for request_id, flight in flights.items():
+        flights = list(self.flights.items())
+        self.flights.clear()
+        for request_id, flight in flights:
             self._over(flight)
             _tell_lost(request_id, flight, error)
 

@@ -25,9 +25,13 @@ _READY: Final = "READY"
 
 
 class EngineNotReady(EngineLost):
-    """The engines did not come up: too late, or not as they should."""
+    """The engines did not come up as they should."""
 
     code = "engine_not_ready"
+
+
+class EngineTooLate(EngineNotReady, TimeoutError):
+    """The engines did not come up in time."""
 
 
 class Handshake:
@@ -65,12 +69,13 @@ class Handshake:
             raise
 
     async def wait(self, timeout_s: float) -> None:
-        """Return when all ranks are READY. EngineNotReady if they are not in time or break the rules."""
+        """Return when all ranks are READY. EngineTooLate if they are not in time, EngineNotReady if they break the
+        rules."""
         try:
             await asyncio.wait_for(self.finished(), timeout_s)
         except TimeoutError:
             missing = sorted(set(self._ranks.values()) - set(self._ready))
-            raise EngineNotReady(f"no READY from engine ranks {missing} within {timeout_s:g} s") from None
+            raise EngineTooLate(f"no READY from engine ranks {missing} within {timeout_s:g} s") from None
 
     async def finished(self) -> None:
         """Return when all ranks are READY, however long it takes. EngineNotReady if they break the rules."""

@@ -1,0 +1,82 @@
+"""An engine that dies, or is found dead: every open request hears it at once, and nothing is taken afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from serving_client import DEADLINE_S, Sink, output, request, rig, turn
+from toolgrammar_serving.errors import EngineLost
+from toolgrammar_serving.protocol.wire import STOP
+
+
+@pytest.mark.parametrize("way", ["said", "told"])
+def test_all_hear_of_a_death(way: str):
+    async def main():
+        async with rig(ranks=2) as it:
+            heard: list[EngineLost] = []
+            it.client.on_lost(lambda error: 1 / 0)
+            it.client.on_lost(heard.append)
+            sinks = {name: Sink() for name in ("a", "b", "c")}
+            for name, sink in sinks.items():
+                it.client.add(request(name, rank=0 if name != "c" else 1), sink)
+            call = asyncio.ensure_future(it.client.call_utility("sleep", 1, "wait"))
+            await turn()
+            engine = it.engines[0]
+            engine.sends([output("a", [1]), output("b", [1])])
+            engine.says("a", [2], STOP)
+            if way == "said":
+                engine.sockets.die()
+            else:
+                await sinks["a"].over()
+                it.client.lose("its process ended")
+            await asyncio.gather(*(sink.over() for sink in sinks.values()))
+            assert {name: (sink.tokens, len(sink.errors)) for name, sink in sinks.items()} == {
+                "a": ([1, 2], 0),
+                "b": ([1], 1),
+                "c": ([], 1),
+            }
+            with pytest.raises(EngineLost):
+                await asyncio.wait_for(call, DEADLINE_S)
+            assert (it.client.alive, it.client.in_flight(), len(heard)) == (False, 0, 1)
+            it.client.lose("again")
+            assert len(heard) == 1
+            with pytest.raises(EngineLost):
+                it.client.add(request("d"), late := Sink())
+            assert not late.heard
+            it.client.on_lost(heard.append)
+            assert len(heard) == 2
+
+    asyncio.run(main())
+
+
+def test_a_sink_that_fails_when_told_does_not_keep_others_from_hearing():
+    class Broken(Sink):
+        def lost(self, error: EngineLost) -> None:
+            super().lost(error)
+            raise RuntimeError("broken")
+
+    async def main():
+        async with rig() as it:
+            sinks = [Broken(), Broken(), Sink()]
+            for i, sink in enumerate(sinks):
+                it.client.add(request(str(i)), sink)
+            it.client.lose("its process ended")
+            assert [len(sink.errors) for sink in sinks] == [1, 1, 1]
+
+    asyncio.run(main())
+
+
+def test_what_an_engine_sent_before_it_died_arrives():
+    async def main():
+        async with rig() as it:
+            it.client.add(request("a"), done := Sink())
+            it.client.add(request("b"), cut := Sink())
+            for i in range(200):  # more than one turn takes
+                it.engines[0].sends([output("a", [i], STOP if i == 199 else None), output("b", [i])])
+            it.engines[0].sockets.die()
+            await cut.over()
+            assert done.tokens == cut.tokens == list(range(200))
+            assert (done.errors, len(cut.errors)) == ([], 1)
+
+    asyncio.run(main())
