@@ -17,7 +17,7 @@ import zmq
 from toolgrammar_serving.protocol.wire import Addresses
 from toolgrammar_serving.replay import Choose, EmbeddedReplay, EngineOptions, InOrder, Script
 
-HANG_MS = 60_000  # only so that a broken engine cannot hang a run
+HANG_MS = 20_000  # only so that a broken engine cannot hang a run
 ID, TOKENS, LOGPROBS, PROMPT_LOGPROBS, FINISH, REASON, EVENTS, PREFILL, ERROR = 0, 1, 2, 3, 5, 6, 7, 11, 18
 _numbers = itertools.count()
 
@@ -33,6 +33,7 @@ class FrontEnd:
         self.context: Any = zmq.Context()
         # Short: a path of a Unix socket has 107 characters at most.
         self.folder = tempfile.TemporaryDirectory(prefix="tg-")
+        self._bound: list[Any] = []
         self.inputs = [self.bound(zmq.ROUTER) for _ in range(clients)]
         self.outputs = [self.bound(zmq.PULL, receive_limit) for _ in range(clients)]
         self.to_engines = self.bound(zmq.XPUB) if coordinator else None
@@ -51,6 +52,7 @@ class FrontEnd:
         made.rcvhwm = receive_limit
         made.rcvtimeo = HANG_MS
         made.bind(f"ipc://{os.path.join(self.folder.name, str(next(_numbers)))}")
+        self._bound.append(made)
         return made
 
     def __enter__(self) -> FrontEnd:

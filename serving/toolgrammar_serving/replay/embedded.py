@@ -162,6 +162,7 @@ class EmbeddedReplay:
                 self._ended = True
             self._started.set()
             self._look(last=True)
+            self._bell.close()
 
     def _serve(self) -> None:
         options = self._options
@@ -185,7 +186,11 @@ class EmbeddedReplay:
     def _sockets(self, addresses: Addresses) -> EngineSockets:
         options = self._options
         sockets = EngineSockets(addresses, rank=options.rank, window=options.window, bell=self._bell)
-        sockets.register(options.ready_response())
+        try:
+            sockets.register(options.ready_response())
+        except HandshakeFailed:
+            sockets.close(0)
+            raise
         return sockets
 
     def _look(self, last: bool = False) -> None:

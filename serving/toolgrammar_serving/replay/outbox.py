@@ -26,7 +26,7 @@ class Outbox:
         self._options = options
         #: Since the last record.
         self.prefix_cache = PrefixCacheStats()
-        self._load: tuple[int, int] | None = None
+        self._load = (0, 0)  # what a coordinator takes for granted
         self._stats_of: tuple[int, int] | None = None
         self._stats = _NIL
         # The parts of the array of 9: head, number of outputs, outputs, statistics, time, tail.
