@@ -20,15 +20,9 @@ from serving_front_end import FINISH, FrontEnd, at, pack, tokens
 from toolgrammar_serving.protocol.headless import HeadlessArguments, is_headless, read_headless
 from toolgrammar_serving.replay.__main__ import ARGUMENTS_VARIABLE, replay
 
-HEADLESS = [
-    "-m",
-    "vllm.entrypoints.cli.main",
-    "serve",
-    "MODEL",
-    "--headless",
-    "--data-parallel-address",
-    "127.0.0.1",
-]
+SERVE = ["-m", "vllm.entrypoints.cli.main", "serve", "MODEL"]
+HEADLESS = [*SERVE, "--headless", "--data-parallel-address", "127.0.0.1"]
+NOWHERE = ["--handshake", "tcp://127.0.0.1:1"]
 
 
 @contextmanager
