@@ -197,7 +197,7 @@ class Engine:
             return
         self._failures = 0
         self._steps += 1
-        self.prefixes.count([request for request in changed if not request.started])
+        self.prefixes.count([request for request in changed if request.restarts or not request.started])
         by_client: dict[int, list[wire.EngineCoreOutput]] = {}
         for request in changed:
             by_client.setdefault(request.client, []).append(outputs.output_of(request))

@@ -80,10 +80,12 @@ class PrefixCounts:
     def __init__(self) -> None:
         self._now = wire.PrefixCacheStats()
 
-    def count(self, started: Sequence[Request]) -> None:
-        """Take in requests whose first output goes out."""
-        for request in started:
-            if request.reads_cache and request.cached_tokens is not None:
+    def count(self, began: Sequence[Request]) -> None:
+        """Take in requests whose first output goes out, or that made one again after their memory was taken."""
+        for request in began:
+            self._now.preempted_requests += request.restarts
+            request.restarts = 0
+            if not request.started and request.reads_cache and request.cached_tokens is not None:
                 self._now.requests += 1
                 self._now.queries += len(request.prompt)
                 self._now.hits += request.cached_tokens

@@ -47,6 +47,7 @@ class Sequence(RequestState):  # type: ignore[misc]
 
     def create_equivalent_initial_request(self) -> Sequence:
         """The same request from the start, when its cache was taken for others: all its tokens are prompt now."""
+        self.request.restarts += 1
         return Sequence(self.request, self.initial_tokens + self.generated_tokens)
 
     def to_generation_output(self) -> None:

@@ -58,6 +58,7 @@ class Request:
         "prompt_logprobs",
         "ranked",
         "reads_cache",
+        "restarts",
         "rules",
         "scheduled_at",
         "started",
@@ -105,6 +106,7 @@ class Request:
         self.arrived_at = 0.0
         self.scheduled_at = 0.0
         self.started = False  # its first output was sent
+        self.restarts = 0  # how often its memory was taken since somebody counted
 
     @property
     def constrained(self) -> bool:
