@@ -11,11 +11,11 @@ from toolgrammar_serving.text.tokenizer import Tokenizer
 
 def with_texts(tokenizer: Tokenizer, positions: Sequence[Position]) -> list[TokenLogprob]:
     """One entry a position. A token's text is what it is alone, special tokens too."""
-    text, data = tokenizer.token_text, tokenizer.token_bytes
+    token = tokenizer.token
     entries = []
     for position in positions:
         sampled, *top = [
-            Alternative(id_, text(id_), data(id_), logprob)
+            Alternative(id_, *token(id_), logprob)
             for id_, logprob in zip(position.token_ids, position.logprobs, strict=True)
         ]
         entries.append(TokenLogprob(sampled, position.rank, top))

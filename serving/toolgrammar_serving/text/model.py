@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
@@ -29,11 +31,13 @@ class Prepared(msgspec.Struct):
 
 
 class TextModel:
-    """One loop, one thread; long texts are encoded in the loop's default executor."""
+    """One loop, one thread; long texts are encoded in a few threads of its own."""
 
     def __init__(self, llm: LLM, tokenizer: Tokenizer) -> None:
         self.llm = llm
         self.tokenizer = tokenizer
+        # Few: an encoder keeps some MB for each thread that used it.
+        self._threads = ThreadPoolExecutor(min(4, os.cpu_count() or 1), "encode")
 
     @property
     def max_model_len(self) -> int | None:
@@ -130,7 +134,7 @@ class TextModel:
     async def _where_it_fits(self, text: str, encode: Callable[[], _T]) -> _T:
         if self.tokenizer.is_quick(text):
             return encode()
-        return await asyncio.get_running_loop().run_in_executor(None, encode)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, encode)
 
     def _truncated(self, request: TextRequest, ids: list[int]) -> list[int]:
         keep = request.truncate_prompt_tokens
@@ -187,7 +191,7 @@ class TextModel:
                 return ""
             own = special_text.get(id_)
             if own is None and request.include_stop and id_ not in hidden:
-                own = self.tokenizer.token_text(id_)
+                own = self.tokenizer.token(id_)[0]
             return own or ""
 
         return end_text

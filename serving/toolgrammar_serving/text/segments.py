@@ -8,6 +8,7 @@ nothing on one side of such a token depends on the other side. Where that might 
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -33,6 +34,8 @@ class SegmentCache:
         self._bytes = 0
         self._known: OrderedDict[str, list[int]] = OrderedDict()
         self._lock = threading.Lock()
+        #: What was cut last: a text is often asked about before it is encoded.
+        self._last: tuple[str, list[str]] = ("", [""])
         cuts = set(cuts)
         self._cuts = frozenset(cuts)
         #: Two characters that a cut begins with, to the lengths of such cuts.
@@ -57,6 +60,14 @@ class SegmentCache:
 
     def split(self, text: str) -> list[str]:
         """``text``, cut in front of each token that is safe to cut at."""
+        last = self._last
+        if last[0] is text:
+            return last[1]
+        segments = self._split(text)
+        self._last = (text, segments)
+        return segments
+
+    def _split(self, text: str) -> list[str]:
         places = []
         for head in self._heads:
             at = text.find(head, 1)
@@ -97,18 +108,27 @@ def safe_cuts(added: Iterable[Any]) -> list[str]:
     may be cut.
 
     Such a token is always found where it stands: it is looked for in the text as it is, takes no blanks in front
-    of it, and no other token's text can overlap its beginning.
+    of it, and no other token's text can overlap its beginning. Nor does a token before it or at its place depend
+    on what is on the other side: it begins with no letter, which could keep another token from being a whole word.
     """
     added = list(added)
     ends = {token.content[start:] for token in added for start in range(1, len(token.content))}
+    looking_back = [token.content for token in added if token.lstrip or token.single_word]
     insides = "\0".join(token.content[1:] for token in added)
     return [
         token.content
         for token in added
         if token.special
-        and not (token.normalized or token.lstrip or token.single_word)
+        and not token.normalized
         and len(token.content) > 1
-        and not token.content[0].isspace()
+        and _is_mark(token.content[0])
+        and not any(text.startswith(token.content) for text in looking_back)
         and token.content not in insides
         and not any(token.content[:length] in ends for length in range(1, len(token.content)))
     ]
+
+
+def _is_mark(character: str) -> bool:
+    """Punctuation or a symbol; nothing that a word may hold."""
+    category = unicodedata.category(character)
+    return category[0] in "PS" and category != "Pc"

@@ -1,8 +1,8 @@
 """Stop strings, found across tokens.
 
 Of all occurrences in a text, the one that ends first counts, and of those that end together the longest. That is
-what a reader sees who looks after every character, so it depends on no cut. Text that may begin a stop string is held
-back; it is shorter than the longest one.
+what a reader sees who looks after every character, so it depends on no cut. Text that may begin a stop string is
+held back; it is shorter than the longest one.
 """
 
 from __future__ import annotations

@@ -52,11 +52,8 @@ class Tokenizer(Protocol):
     ) -> IncrementalDecoder:
         """A decoder of what follows ``prompt``. ``special_text`` wins over what an id is otherwise."""
 
-    def token_text(self, id_: int) -> str:
-        """One token alone, as text; U+FFFD for what is no character."""
-
-    def token_bytes(self, id_: int) -> bytes:
-        """One token alone, exactly."""
+    def token(self, id_: int) -> tuple[str, bytes]:
+        """One token alone: as text, with U+FFFD for what is no character, and exactly."""
 
     def token_string(self, id_: int) -> str:
         """One token as the vocabulary spells it (``Ġhello``)."""
@@ -80,10 +77,6 @@ class Tabled:
         """A decoder of what follows ``prompt``."""
         return Detokenizer(self.vocabulary, self.vocabulary.view(skip_special_tokens, special_text), prompt)
 
-    def token_text(self, id_: int) -> str:
-        """One token alone, as text; U+FFFD for what is no character."""
-        return self.vocabulary.token_text(id_)
-
-    def token_bytes(self, id_: int) -> bytes:
-        """One token alone, exactly."""
-        return self.vocabulary.token_bytes(id_)
+    def token(self, id_: int) -> tuple[str, bytes]:
+        """One token alone: as text, with U+FFFD for what is no character, and exactly."""
+        return self.vocabulary.token(id_)

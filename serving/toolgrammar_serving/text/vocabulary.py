@@ -16,6 +16,9 @@ Texts: TypeAlias = list[str | None]
 #: Tables with special texts that are kept. Each has a pointer per token: 1.2 MB for 150,000.
 _VIEWS: Final = 8
 
+#: Tokens that are kept as text and bytes, for logprobs.
+_TOKENS: Final = 10_000
+
 
 class Vocabulary:
     """The tables of one tokenizer. Ids outside of them are no text at all."""
@@ -35,6 +38,7 @@ class Vocabulary:
         self.partial = partial
         self.special = special
         self.leading_blanks = leading_blanks
+        self._tokens: dict[int, tuple[str, bytes]] = {}
         self._views: dict[tuple[bool, tuple[tuple[int, str], ...]], Texts] = {}
 
     def view(self, skip_special: bool, overrides: Mapping[int, str] | None = None) -> Texts:
@@ -59,15 +63,18 @@ class Vocabulary:
             texts[id_] = text
         return texts
 
-    def token_text(self, id_: int) -> str:
-        """One token alone, as text; U+FFFD for what is no character."""
-        text = self._own(id_)
-        return self.partial[id_].decode("utf-8", "replace") if text is None else text
+    def token(self, id_: int) -> tuple[str, bytes]:
+        """One token alone: as text, with U+FFFD for what is no character, and exactly."""
+        found = self._tokens.get(id_)
+        if found is None:
+            if len(self._tokens) >= _TOKENS:
+                self._tokens.clear()
+            found = self._tokens[id_] = self._token(id_)
+        return found
 
-    def token_bytes(self, id_: int) -> bytes:
-        """One token alone, exactly."""
-        text = self._own(id_)
-        return self.partial[id_] if text is None else text.encode("utf-8", "surrogatepass")
-
-    def _own(self, id_: int) -> str | None:
-        return self.texts[id_] if 0 <= id_ < len(self.texts) else ""
+    def _token(self, id_: int) -> tuple[str, bytes]:
+        text = self.texts[id_] if 0 <= id_ < len(self.texts) else ""
+        if text is None:
+            data = self.partial[id_]
+            return data.decode("utf-8", "replace"), data
+        return text, text.encode("utf-8", "surrogatepass")

@@ -23,8 +23,13 @@ def test_ids_are_bytes_and_positions_in_the_list() -> None:
     tokenizer = ByteTokenizer(MARKERS, eos="<|im_end|>")
     assert tokenizer.encode("é<tool_call>!<|im_end|>\n") == [0xC3, 0xA9, 258, 256, 10]
     assert tokenizer.eos_token_id == 256
-    assert [tokenizer.token_bytes(i) for i in (65, 0xC3, 257, 999)] == [b"A", b"\xc3", b"<tool_call>", b""]
-    assert [tokenizer.token_text(i) for i in (65, 0xC3, 257, 999)] == ["A", "\ufffd", "<tool_call>", ""]
+    assert [tokenizer.token(id_) for id_ in (65, 0xC3, 257, 999, -1)] == [
+        ("A", b"A"),
+        ("\ufffd", b"\xc3"),
+        ("<tool_call>", b"<tool_call>"),
+        ("", b""),
+        ("", b""),
+    ]
     assert [tokenizer.token_id(s) for s in ("A", "é", "｜")] == [65, None, 259]
 
 

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from toolgrammar_serving.text.byte_tokenizer import ByteTokenizer
+from toolgrammar_serving.text.facts import Facts
 from toolgrammar_serving.text.huggingface import HuggingFaceTokenizer
 from toolgrammar_serving.text.tokenizer import IncrementalDecoder
 
@@ -28,7 +29,7 @@ def loaded(kind: str) -> Both:
     # Added tokens that are not all ASCII, and one that reads like a spelling of bytes.
     reference.add_special_tokens(["<｜end｜>", "«fin»"])
     reference.add_tokens([AddedToken("two words", normalized=False), AddedToken("走廊里", normalized=False)])
-    return HuggingFaceTokenizer(reference, {}), reference
+    return HuggingFaceTokenizer(Facts.of(reference, {}), reference), reference
 
 
 def pushed(decoder: IncrementalDecoder, ids: Sequence[int], ends: Sequence[int]) -> str:
@@ -160,7 +161,7 @@ def word_pieces() -> Both:
     reference = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     reference.decoder = decoders.WordPiece()
     reference.add_special_tokens(["[SEP]"])
-    return HuggingFaceTokenizer(reference, {}), reference
+    return HuggingFaceTokenizer(Facts.of(reference, {}), reference), reference
 
 
 @functools.cache
@@ -169,7 +170,7 @@ def metaspace() -> Both:
     reference = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
     reference.decoder = decoders.Metaspace()
     reference.add_special_tokens(["</s>"])
-    return HuggingFaceTokenizer(reference, {}), reference
+    return HuggingFaceTokenizer(Facts.of(reference, {}), reference), reference
 
 
 @pytest.mark.parametrize("make", [word_pieces, metaspace])
@@ -191,8 +192,4 @@ def test_special_text_without_tables() -> None:
         " lamp",
         "",
     ]
-    assert (tokenizer.token_text(3), tokenizer.token_bytes(1), tokenizer.token_string(3)) == (
-        "##s",
-        b"lamp",
-        "##s",
-    )
+    assert (tokenizer.token(3), tokenizer.token_string(3)) == (("##s", b"##s"), "##s")
