@@ -32,8 +32,9 @@ class ModelDefaults(msgspec.Struct, frozen=True):
     max_new_tokens: int | None = None
 
     @classmethod
-    def load(cls, model_dir: str | Path) -> ModelDefaults:
-        """Read a model directory. Raises ``ValueError`` for a file that is no JSON object of the right types."""
+    def load(cls, model_dir: str | Path, *, eos_token_id: int | None = None) -> ModelDefaults:
+        """Read a model directory. ``eos_token_id``: the tokenizer's, if the caller knows it. Raises ``ValueError``
+        for a file that is no JSON object of the right types."""
         directory = Path(model_dir)
         config = _object(directory / "config.json")
         text = config.get("text_config")  # what a model of several kinds of input says about text
@@ -41,7 +42,9 @@ class ModelDefaults(msgspec.Struct, frozen=True):
             config = {**config, **{key: value for key, value in text.items() if value is not None}}
         generation = _object(directory / "generation_config.json")
         ends = _ids(generation.get("eos_token_id")) or _ids(config.get("eos_token_id"))
-        main = _tokenizer_eos(_object(directory / "tokenizer_config.json"))
+        main = eos_token_id
+        if main is None:
+            main = _tokenizer_eos(_object(directory / "tokenizer_config.json"))
         if main is None and ends:
             main = ends[0]
         sampling = {name: generation.get(name) for name in _SAMPLING}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from toolgrammar_serving.engine_client import EngineInfo, OutputSink
 from toolgrammar_serving.errors import BadRequest, ServingError
 from toolgrammar_serving.llm.defaults import ModelDefaults
 from toolgrammar_serving.llm.generation import Aborter, Generation
@@ -23,10 +24,10 @@ class Engine(Aborter, Protocol):
     """What this layer asks of an engine client."""
 
     @property
-    def info(self) -> Any:
-        """``info.max_model_len``: tokens a request may have, prompt and output together; 0 if not known."""
+    def info(self) -> EngineInfo:
+        """What the engines said of themselves."""
 
-    def add(self, request: EngineCoreRequest, sink: Any) -> None:
+    def add(self, request: EngineCoreRequest, sink: OutputSink) -> None:
         """Send a request; ``sink`` hears ``push`` and ``lost``. Never blocks, calls no sink."""
 
 

@@ -53,7 +53,7 @@ class ByteTokenizer(Tabled):
 
     def token_string(self, id_: int) -> str:
         """The token as text; U+FFFD for a byte that is no character."""
-        return self.vocabulary.token(id_)[0]
+        return self.token_text(id_)
 
     def token_id(self, string: str) -> int | None:
         """The id of the marker or ASCII character ``string``."""

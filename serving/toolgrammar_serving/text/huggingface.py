@@ -32,7 +32,7 @@ log: Final = logging.getLogger(__name__)
 #: What may be remembered of texts that were encoded.
 CACHE_BYTES: Final = 32 << 20
 
-#: Characters that are encoded in less than a millisecond, about what a thread costs its caller.
+#: Characters that are encoded in one or two milliseconds; a thread is not worth asking.
 _QUICK: Final = 4_096
 _QUICK_FAST: Final = 65_536
 

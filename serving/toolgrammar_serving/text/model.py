@@ -191,7 +191,7 @@ class TextModel:
                 return ""
             own = special_text.get(id_)
             if own is None and request.include_stop and id_ not in hidden:
-                own = self.tokenizer.token(id_)[0]
+                own = self.tokenizer.token_text(id_)
             return own or ""
 
         return end_text

@@ -55,6 +55,9 @@ class Tokenizer(Protocol):
     def token(self, id_: int) -> tuple[str, bytes]:
         """One token alone: as text, with U+FFFD for what is no character, and exactly."""
 
+    def token_text(self, id_: int) -> str:
+        """One token alone, as text."""
+
     def token_string(self, id_: int) -> str:
         """One token as the vocabulary spells it (``Ġhello``)."""
 
@@ -80,3 +83,7 @@ class Tabled:
     def token(self, id_: int) -> tuple[str, bytes]:
         """One token alone: as text, with U+FFFD for what is no character, and exactly."""
         return self.vocabulary.token(id_)
+
+    def token_text(self, id_: int) -> str:
+        """One token alone, as text."""
+        return self.token(id_)[0]

@@ -43,6 +43,7 @@ def test_the_tokenizers_end_is_the_main_one(tmp_path: Path) -> None:
         tokenizer_config={"eos_token": {"content": "<b>"}, "added_tokens_decoder": added},
     )
     assert ModelDefaults.load(model) == ModelDefaults(eos_token_id=7, stop_token_ids=(5, 9))
+    assert ModelDefaults.load(model, eos_token_id=0) == ModelDefaults(eos_token_id=0, stop_token_ids=(5, 7, 9))
 
 
 @pytest.mark.parametrize(
