@@ -181,12 +181,14 @@ async def rig(
     client_index: int = 0,
     client_count: int = 1,
     coordinator: str | None = None,
+    transport: str = "ipc",
 ) -> AsyncIterator[Rig]:
     """A connected client and its engines."""
     with short_directory() as directory:
         pairs = ipc_addresses(directory, client_count)
-        mine = pairs[client_index]
+        mine = pairs[client_index] if transport == "ipc" else ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
         sockets = Sockets(Bound(*mine, first_rank, ranks, client_index, client_count, coordinator))
+        pairs[client_index] = sockets.input_address, sockets.output_address
         waiting = asyncio.ensure_future(connect(sockets, ready_timeout_s=DEADLINE_S, stats=stats))
         addresses = Addresses([inputs for inputs, _ in pairs], [outputs for _, outputs in pairs])
         engines = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import zmq
 
+from toolgrammar_serving.engine_client.connections import Connections
 from toolgrammar_serving.engine_client.coordinator import Coordinator
 from toolgrammar_serving.engine_client.decoding import Message
 from toolgrammar_serving.engine_client.delivery import Delivery, Flight, OutputSink
@@ -42,7 +44,7 @@ class EngineClient:
     All methods are for the loop's own thread.
     """
 
-    def __init__(self, sockets: Sockets, info: EngineInfo, *, stats: bool) -> None:
+    def __init__(self, sockets: Sockets, info: EngineInfo, *, stats: bool, watch_connections: bool) -> None:
         endpoint = sockets.endpoint
         self.info = info
         self.alive = True
@@ -60,6 +62,7 @@ class EngineClient:
         self._book = StatsBook(endpoint.count) if stats else None
         self._on_lost: list[Callable[[EngineLost], None]] = []
         self._coordinator = self._subscribe(info.coordinator) if info.coordinator else None
+        self._connections = Connections(sockets.router, self._probe) if watch_connections else None
         self._reader = OutputReader(sockets.pull, stats=stats, deliver=self._deliver, dead=self._dead)
 
     # ---- requests
@@ -153,6 +156,8 @@ class EngineClient:
             self._flush_aborts()
             self._end(EngineLost("the server is shutting down"))
         self._reader.close()
+        if self._connections is not None:
+            self._connections.close()
         if self._coordinator is not None:
             self._coordinator.close()
         await asyncio.to_thread(self._sockets.close)
@@ -200,6 +205,14 @@ class EngineClient:
         except zmq.ZMQError as error:
             self.lose(f"rank {self._ranks.first + position} cannot be reached: {error}")
             raise EngineLost("the engine died") from error
+
+    def _probe(self) -> None:
+        """Write to every rank what none minds: an abort of nothing. Who is not there is lost."""
+        for position in range(len(self._identities)):
+            if not self.alive:
+                return
+            with contextlib.suppress(EngineLost):
+                self._send(position, ABORT, self._encode([]))
 
     def _subscribe(self, address: str) -> Coordinator:
         return Coordinator(self._sockets.context, address, self._ranks.published)

@@ -23,11 +23,13 @@ async def connect(
     handshake: Handshake | None = None,
     ready_timeout_s: float = 600.0,
     stats: bool = False,
+    watch_connections: bool = True,
 ) -> EngineClient:
     """A client, as soon as all ranks of the endpoint have registered, and said READY if the handshake is ours.
 
-    ``stats``: read the scheduler's statistics, a cost for each step. EngineTooLate if the engines are not in time,
-    EngineNotReady if they or do not behave; the sockets are closed then, the handshake is its owner's.
+    ``stats``: read the scheduler's statistics, a cost for each step. ``watch_connections``: an engine whose
+    connection ends is lost. EngineTooLate if the engines are not in time, EngineNotReady if they do not behave;
+    the sockets are closed then, the handshake is its owner's.
     """
     sockets = endpoint if isinstance(endpoint, Sockets) else Sockets(endpoint)
     try:
@@ -37,9 +39,8 @@ async def connect(
                 await registrations.wait(handshake)
             finally:
                 registrations.close()
-        return EngineClient(
-            sockets, engine_info(registrations.responses, sockets.endpoint.coordinator), stats=stats
-        )
+        info = engine_info(registrations.responses, sockets.endpoint.coordinator)
+        return EngineClient(sockets, info, stats=stats, watch_connections=watch_connections)
     except TimeoutError:
         sockets.close()
         missing = sorted(set(registrations.expected.values()) - set(registrations.responses))

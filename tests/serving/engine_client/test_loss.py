@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
+import zmq
 from serving_client import DEADLINE_S, Sink, output, request, rig, turn
 from toolgrammar_serving.errors import EngineLost
-from toolgrammar_serving.protocol.wire import STOP
+from toolgrammar_serving.protocol.wire import ABORTED, STOP
 
 
 @pytest.mark.parametrize("way", ["said", "told"])
@@ -78,5 +80,62 @@ def test_what_an_engine_sent_before_it_died_arrives():
             await cut.over()
             assert done.tokens == cut.tokens == list(range(200))
             assert (done.errors, len(cut.errors)) == ([], 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_an_engine_gone_without_a_word_is_noticed_by_its_connection(transport: str):
+    async def main():
+        async with rig(ranks=2, transport=transport) as it:
+            sinks = [Sink(), Sink()]
+            for rank, sink in enumerate(sinks):
+                it.client.add(request(str(rank), rank=rank), sink)
+            it.engines[1].says("1", [5])
+            it.engines[1].sockets.close()
+            for sink in sinks:
+                await sink.over()
+            assert [(sink.tokens, len(sink.errors)) for sink in sinks] == [([], 1), ([5], 1)]
+            assert not it.client.alive
+            assert len(it.engines[0].adds()) == 1
+
+    asyncio.run(main())
+
+
+def test_what_an_engine_says_before_it_goes_is_heard():
+    async def main():
+        async with rig() as it:
+            it.client.add(request("a"), sink := Sink())
+            it.engines[0].says("a", [1], ABORTED)
+            it.engines[0].sockets.close()
+            await sink.over()
+            assert (sink.outputs, sink.errors) == ([output("a", [1], ABORTED)], [])
+            lost = asyncio.Event()
+            it.client.on_lost(lambda error: lost.set())
+            await asyncio.wait_for(lost.wait(), DEADLINE_S)
+
+    asyncio.run(main())
+
+
+def test_strangers_that_come_and_go_are_not_engines():
+    async def main():
+        async with rig(transport="tcp") as it:
+            looks = it.client._connections
+            address = it.client._sockets.input_address
+            host, port = address.removeprefix("tcp://").split(":")
+            for greeting in (b"", b"GET / HTTP/1.1\r\n\r\n"):
+                with socket.create_connection((host, int(port))) as stranger:
+                    stranger.sendall(greeting)
+            dealer = it.engines[0].sockets._context.socket(zmq.DEALER)
+            dealer.connect(address)
+            dealer.send(b"hello")
+            dealer.close(1000)
+            async with asyncio.timeout(DEADLINE_S):
+                while not looks._looks:  # a connection's end was seen
+                    await turn()
+                while looks._looks:  # and the engine looked for
+                    await turn()
+            await it.settled()
+            assert it.client.alive
 
     asyncio.run(main())
