@@ -4,7 +4,7 @@ options          the table of options; command, config_file, options_page and fr
 plan             what is to be started, checked; model_dir, extras
 serve, frontend  the two console scripts
 deployment       a whole server: listening (HTTP), places (engine sockets), then the two below
-api              one API process, in the launcher; workers, worker, channel: several beside it; assemble: the layers
+api, assemble    one API process, in the launcher; workers, worker, channel: several beside it
 sources          the engines: engines (commands), engine_process, replaying
 launcher         who is waited for and watched; processes: children in groups; telling: what a person hears
 """

@@ -118,7 +118,9 @@ def _type(row: Row) -> Any:
     if row.about.choices:
         return click.Choice(row.about.choices)
     if row.about.minimum is not None:
-        return click.IntRange(int(row.about.minimum)) if row.kind is int else click.FloatRange(row.about.minimum)
+        if row.kind is int:
+            return click.IntRange(int(row.about.minimum), row.about.maximum)
+        return click.FloatRange(row.about.minimum)
     return row.kind
 
 

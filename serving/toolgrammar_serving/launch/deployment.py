@@ -27,7 +27,7 @@ from toolgrammar_serving.protocol.wire import Addresses
 _GRACE_S = 10.0
 
 
-def with_format(plan: Plan) -> Plan:
+def _with_format(plan: Plan) -> Plan:
     """``plan`` with the format of its captures, where nothing else says it."""
     if plan.way != "replay" or plan.format != "auto" or plan.model_dir is not None:
         return plan
@@ -40,6 +40,7 @@ async def deploy(plan: Plan) -> int:
     options = plan.options
     teller = Teller(options)
     listeners = bind(options)
+    plan = _with_format(plan)
     address = url(options, listeners[0])
 
     def announce(summary: Summary) -> None:

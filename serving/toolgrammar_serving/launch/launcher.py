@@ -80,13 +80,15 @@ async def run(
             return OK
         announce(starting[0].result())
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        problem = None  # known before the drain, which ends more
         if source_end.done():
-            front.lose(f"the engine process ended: {source_end.result()}")
+            problem = f"the engine ended: {source_end.result()}"
+            front.lose(problem)
+        elif front_end.done():
+            problem = f"the server ended: {front_end.result()}"
         await front.drain()
-        if source_end.done():
-            raise LaunchError(f"the engine ended: {source_end.result()}", exit=FAILED)
-        if front_end.done():
-            raise LaunchError(f"the server ended: {front_end.result()}", exit=FAILED)
+        if problem is not None:
+            raise LaunchError(problem, exit=FAILED)
         return OK
     except ServingError as error:
         raise LaunchError(error.message, exit=FAILED) from None

@@ -32,6 +32,7 @@ class About(NamedTuple):
     metavar: str = ""
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    maximum: int | None = None
     secret: bool = False
     argument: bool = False
     flag: str = ""
@@ -137,7 +138,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     )
 
     host: Annotated[str, About(HTTP, "Address to listen at; 0.0.0.0 for all.", "HOST")] = "127.0.0.1"
-    port: Annotated[int, About(HTTP, "Port to listen at; 0 takes a free one.", "PORT", minimum=0)] = 8000
+    port: Annotated[
+        int, About(HTTP, "Port to listen at; 0 takes a free one.", "PORT", minimum=0, maximum=65535)
+    ] = 8000
     uds: Annotated[str | None, About(HTTP, "Unix socket to listen at, instead.", "PATH")] = None
     root_path: Annotated[str, About(HTTP, "Path prefix that a proxy strips.", "PATH")] = ""
     api_key: Annotated[

@@ -16,11 +16,11 @@ from toolgrammar.cli.terminal import Console
 from toolgrammar.errors import UnknownModelError
 from toolgrammar_serving.launch.plan import Plan
 from toolgrammar_serving.launch.problems import LaunchError
-from toolgrammar_serving.replay.choice import ByContent
+from toolgrammar_serving.replay.choice import chooser
 from toolgrammar_serving.replay.embedded import EmbeddedReplay
 from toolgrammar_serving.replay.options import EngineOptions
 from toolgrammar_serving.replay.recordings import RecordingError, RecordingOptions, read_recordings
-from toolgrammar_serving.replay.vocabulary import ByteVocabulary, FileVocabulary, Vocabulary
+from toolgrammar_serving.replay.vocabulary import ByteVocabulary, FileVocabulary, Vocabulary, VocabularyError
 
 #: Without a model: one end of sequence behind the bytes, which no text can spell.
 BYTE_MARKERS: Final = ("",)
@@ -117,13 +117,13 @@ class ReplaySource:
         plan = self._plan
         options = plan.options
         vocabulary: Vocabulary = ByteVocabulary(BYTE_MARKERS)
-        if plan.model_dir is not None:
-            vocabulary = FileVocabulary(plan.model_dir)
         console = Console(options.color)
         try:
+            if plan.model_dir is not None:
+                vocabulary = FileVocabulary(plan.model_dir)
             how = RecordingOptions(speed=_speed(options.speed))
             entries = read_recordings([str(options.replay)], vocabulary, how, console)
-        except RecordingError as error:
+        except (RecordingError, VocabularyError) as error:
             raise LaunchError(str(error), "toolgrammar help parse") from None
         for rank in range(options.data_parallel_size):
             engine_options = EngineOptions(
@@ -132,7 +132,7 @@ class ReplaySource:
                 max_model_len=options.max_model_len or BYTE_CONTEXT,
                 eos_token_id=BYTE_EOS if plan.model_dir is None else None,
             )
-            choose = ByContent(entries, vocabulary.decode)
+            choose = chooser(entries, vocabulary.decode, "auto")
             engine = EmbeddedReplay(choose, engine_options, handshake=self._address, keep_requests=False)
             self._engines.append(self._stack.enter_context(engine))
         return len(entries)

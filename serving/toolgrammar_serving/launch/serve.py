@@ -35,10 +35,10 @@ def _serve(options: Options, rest: tuple[str, ...]) -> int:
     plan = make_plan(options, rest)
     need_serving()
     from toolgrammar_serving.launch.api import log_to_stderr, run_loop
-    from toolgrammar_serving.launch.deployment import deploy, with_format
+    from toolgrammar_serving.launch.deployment import deploy
 
     log_to_stderr(options.log_level)
-    return run_loop(deploy(with_format(plan)))
+    return run_loop(deploy(plan))
 
 
 if __name__ == "__main__":

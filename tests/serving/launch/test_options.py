@@ -108,6 +108,7 @@ def test_a_missing_config_file_is_told(tmp_path: Path) -> None:
     "args,message",
     [
         (["--port", "x"], "'x' is not a valid integer"),
+        (["--port", "65536"], "65536 is not in the range 0<=x<=65535"),
         (["--api-server-count", "0"], "0 is not in the range x>=1"),
         (["--engine", "other"], "'other' is not one of 'own', 'vllm'"),
         (["--chat-template-kwargs", "[1]"], "'[1]' is not a JSON object"),
