@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ import zmq
 
 from toolgrammar_serving.engine_client.connections import Connections
 from toolgrammar_serving.engine_client.coordinator import Coordinator
-from toolgrammar_serving.engine_client.decoding import Message
+from toolgrammar_serving.engine_client.decoding import Message, Outputs
 from toolgrammar_serving.engine_client.delivery import Delivery, Flight, OutputSink
 from toolgrammar_serving.engine_client.info import EngineInfo
 from toolgrammar_serving.engine_client.ranks import Ranks
@@ -164,17 +164,28 @@ class EngineClient:
 
     # ---- inside
 
-    def _deliver(self, messages: list[Message]) -> None:
-        self._delivery.deliver(messages)
-        for body, _ in messages:
-            if body.utility_output is not None:
-                self._calls.answered(body.utility_output)
-        if self._book is not None:
-            for body, _ in messages:
-                stats = body.scheduler_stats
-                position = body.engine_index - self._ranks.first
-                if isinstance(stats, SchedulerStats) and 0 <= position < self._ranks.count:
-                    self._book.add(position, stats)
+    def _deliver(self, messages: Iterator[Message], count: int) -> None:
+        if count > 1:
+            self._delivery.deliver_joined(self._noted(messages))
+            return
+        for body, frames in messages:
+            self._delivery.deliver(body, frames)
+            self._note(body)
+
+    def _noted(self, messages: Iterator[Message]) -> Iterator[Message]:
+        for message in messages:
+            self._note(message[0])
+            yield message
+
+    def _note(self, body: Outputs) -> None:
+        """What a message says that is not about a request."""
+        if body.utility_output is not None:
+            self._calls.answered(body.utility_output)
+        stats = body.scheduler_stats
+        if self._book is not None and isinstance(stats, SchedulerStats):
+            position = body.engine_index - self._ranks.first
+            if 0 <= position < self._ranks.count:
+                self._book.add(position, stats)
 
     def _over(self, flight: Flight) -> None:
         self._ranks.done(flight.position)

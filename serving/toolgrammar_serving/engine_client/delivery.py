@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from toolgrammar_serving.engine_client.decoding import UNREADABLE, Message, unreadable
+from toolgrammar_serving.engine_client.decoding import UNREADABLE, Message, Outputs, unreadable
 from toolgrammar_serving.engine_client.merging import is_plain, merge
 from toolgrammar_serving.errors import EngineLost
 from toolgrammar_serving.protocol.arrays import Frame, read_logprobs
@@ -47,18 +47,48 @@ class Delivery:
         self._over = over
         self._give_up = give_up
 
-    def deliver(self, messages: Sequence[Message]) -> None:
-        """Hand out what has come; several messages are joined by request first. Never raises for a request's
-        sake."""
-        if len(messages) == 1:
-            body, frames = messages[0]
+    def deliver(self, body: Outputs, frames: Sequence[Frame]) -> None:
+        """Hand out one message. Never raises for a request's sake."""
+        flights = self.flights
+        for output in body.outputs:
+            flight = flights.get(output.request_id)
+            if flight is None:
+                continue  # aborted: these tokens were on their way
+            if (
+                output.finish_reason is None
+                and output.new_logprobs is None
+                and output.new_prompt_logprobs_tensors is None
+            ):
+                try:
+                    flight.push(output)
+                except Exception as error:
+                    self._push_failed(output, flight, error)
+            else:
+                self._hand_over(_with_logprobs(output, frames), flight)
+        if body.finished_requests is not None:
+            self._end_silent(body.finished_requests)
+
+    def deliver_joined(self, messages: Iterable[Message]) -> None:
+        """Hand out several messages as one: what a request got in all of them is pushed at once."""
+        flights = self.flights
+        joined: dict[str, EngineCoreOutput] = {}
+        finished: list[str] = []
+        for body, frames in messages:
             for output in body.outputs:
-                self._push(output, frames)
-        else:
-            self._deliver_joined(messages)
-        for body, _ in messages:
-            if body.finished_requests is not None:
-                self._end_silent(body.finished_requests)
+                request_id = output.request_id
+                earlier = joined.get(request_id)
+                if earlier is None:
+                    if request_id in flights:
+                        joined[request_id] = _with_logprobs(output, frames)
+                elif is_plain(output) and earlier.new_logprobs is None and earlier.finish_reason is None:
+                    earlier.new_token_ids += output.new_token_ids
+                elif not merge(earlier, output := _with_logprobs(output, frames)):
+                    self._push_joined(earlier)
+                    joined[request_id] = output
+            finished += body.finished_requests or ()
+        for output in joined.values():
+            self._push_joined(output)
+        self._end_silent(finished)
 
     def lose(self, error: EngineLost) -> None:
         """End everything: every sink hears ``lost``."""
@@ -67,14 +97,6 @@ class Delivery:
         for request_id, flight in flights:
             self._over(flight)
             _tell_lost(request_id, flight, error)
-
-    def _push(self, output: EngineCoreOutput, frames: Sequence[Frame]) -> None:
-        flight = self.flights.get(output.request_id)
-        if flight is None:
-            return  # aborted: these tokens were on their way
-        if output.new_logprobs is not None or output.new_prompt_logprobs_tensors is not None:
-            output = _with_logprobs(output, frames)
-        self._hand_over(output, flight)
 
     def _hand_over(self, output: EngineCoreOutput, flight: Flight) -> None:
         if output.finish_reason is not None:
@@ -86,29 +108,6 @@ class Delivery:
             flight.push(output)
         except Exception as error:
             self._push_failed(output, flight, error)
-
-    def _deliver_joined(self, messages: Sequence[Message]) -> None:
-        flights = self.flights
-        joined: dict[str, EngineCoreOutput] = {}
-        for body, frames in messages:
-            for output in body.outputs:
-                request_id = output.request_id
-                earlier = joined.get(request_id)
-                if earlier is not None and is_plain(output) and earlier.new_logprobs is None:
-                    if earlier.finish_reason is None:
-                        earlier.new_token_ids += output.new_token_ids
-                    continue
-                if request_id not in flights:
-                    continue
-                if output.new_logprobs is not None or output.new_prompt_logprobs_tensors is not None:
-                    output = _with_logprobs(output, frames)
-                if earlier is None:
-                    joined[request_id] = output
-                elif not merge(earlier, output):
-                    self._push_joined(earlier)
-                    joined[request_id] = output
-        for output in joined.values():
-            self._push_joined(output)
 
     def _push_joined(self, output: EngineCoreOutput) -> None:
         flight = self.flights.get(output.request_id)
@@ -135,7 +134,7 @@ class Delivery:
 
 
 def _with_logprobs(output: EngineCoreOutput, frames: Sequence[Frame]) -> EngineCoreOutput:
-    """The output with its logprobs as numbers; an error in its place if they cannot be read."""
+    """The output with its logprobs, if any, as numbers; an error in its place if they cannot be read."""
     try:
         if output.new_logprobs is not None:
             output.new_logprobs = read_logprobs(output.new_logprobs, frames)

@@ -157,7 +157,7 @@ def test_a_backlog_is_pushed_once_for_each_request():
     delivery.flights |= {"a": Flight(a, 0), "b": Flight(b, 0)}
     steps = [EngineCoreOutputs(outputs=[output("a", [i]), output("b", [i])]) for i in range(40)]
     steps.append(EngineCoreOutputs(outputs=[output("a", [40], STOP)]))
-    delivery.deliver([(step, ()) for step in steps])
+    delivery.deliver_joined([(step, ()) for step in steps])
     assert a.outputs == [output("a", list(range(41)), STOP)]
     assert b.outputs == [output("b", list(range(40)))]
     assert list(delivery.flights) == ["b"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -35,6 +35,10 @@ class Heard:
         self.batches: list[list[Message]] = []
         self.deaths = 0
 
+    def deliver(self, messages: Iterator[Message], count: int) -> None:
+        self.batches.append(list(messages))
+        assert len(self.batches[-1]) == count
+
     def dead(self) -> None:
         self.deaths += 1
 
@@ -55,7 +59,7 @@ async def reading(*messages: list[bytes]) -> AsyncIterator[tuple[Heard, Any]]:
     for frames in messages:
         push.send_multipart(frames)
     heard = Heard()
-    reader = OutputReader(pull, stats=False, deliver=heard.batches.append, dead=heard.dead)
+    reader = OutputReader(pull, stats=False, deliver=heard.deliver, dead=heard.dead)
     try:
         yield heard, push
     finally:
