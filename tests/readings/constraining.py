@@ -10,8 +10,8 @@ from typing import Any
 
 import xgrammar
 
-from toolgrammar.combinators import Grammar
-from toolgrammar.readings.first import literals
+from toolgrammar.combinators import Elements, Grammar
+from toolgrammar.readings.first import literals, nodes_of
 
 END = b"<eos>"
 _CHARS = [*(string.ascii_letters + string.digits + string.punctuation + " \n"), "é", "🦀"]
@@ -48,11 +48,15 @@ def byte_vocabulary() -> Vocabulary:
 @functools.cache
 def marker_vocabulary(grammar_name: str, markers: tuple[str, ...]) -> Vocabulary:
     """Characters, and the format's markers as tokens of their own."""
-    return Vocabulary([text.encode() for text in dict.fromkeys((*_CHARS, *markers))])
+    return Vocabulary([text.encode() for text in dict.fromkeys((*_CHARS, *"".join(markers), *markers))])
 
 
 def vocabulary_of(grammar: Grammar) -> Vocabulary:
-    return marker_vocabulary(grammar.name, tuple(text for text in literals(grammar) if len(text) > 1))
+    """The vocabulary for a format."""
+    prefixes = [node.prefix for node in nodes_of(grammar) if isinstance(node, Elements)]
+    return marker_vocabulary(
+        grammar.name, tuple(text for text in (*literals(grammar), *prefixes) if len(text) > 1)
+    )
 
 
 def accepted(tag: Any, text: str) -> str | None:
@@ -78,7 +82,7 @@ def by_chance(tag: Any, grammar: Grammar, chance: random.Random, length: int = 6
     while len(said) < most:
         allowed = vocabulary.allowed(matcher)
         assert allowed, f"nothing may follow {b''.join(said)!r}"
-        if vocabulary.end in allowed and (len(said) > length or chance.random() < 0.3):
+        if vocabulary.end in allowed and (len(said) > length or len(allowed) == 1 or chance.random() < 0.3):
             return b"".join(said).decode()
         allowed = [token for token in allowed if token != vocabulary.end]
         if len(said) > length and chance.random() < 0.9:

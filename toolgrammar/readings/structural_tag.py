@@ -86,9 +86,8 @@ def _required(walk: Walk, start: str) -> dict[str, Any] | None:
 
 def _over(place: Any) -> bool:
     """Whether a turn with calls may end here."""
-    return (
-        place.chain is None and place.called and not place.need and not (place.marked and place.since == "content")
-    )
+    ended = place.chain is None and place.called and not place.need and not place.unfinished
+    return ended and not (place.marked and place.since == "content")
 
 
 def _auto(walk: Walk, start: str) -> dict[str, Any] | None:

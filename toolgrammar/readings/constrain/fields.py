@@ -219,7 +219,7 @@ class Fields:
                 replace(slot, chosen=tuple(zip(choices, arms, strict=True))).settle(offered)
                 for arms in itertools.product(*(range(len(choice.arms)) for choice in choices))
             )
-            for text in [*texts, *(one.text for one in settled if one is not None)]:
+            for text in [*texts, *(one.text for one in (*settled, slot.settle(offered)) if one is not None)]:
                 outcome = (*(_outcome(take(choice, text, offered)) for choice in choices), _NAME in text)
                 alone = replace(slot, written=(text,)).settle(offered)
                 if (text in texts or outcome not in first) and alone is not None and alone.text == text:

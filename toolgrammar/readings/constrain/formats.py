@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,14 @@ class Free:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """JSON by a schema. ``key`` is the schema's text; two with the same one are equal."""
+    """JSON by a schema, in whose strings none of ``excludes`` stands. ``key`` is the schema's text; it decides."""
 
     schema: Any
     key: str
+    excludes: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and other.key == self.key
+        return isinstance(other, Schema) and (other.key, other.excludes) == (self.key, self.excludes)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -269,6 +270,8 @@ def _behind(item: Format, char: str) -> Format:
 
 # ---- as JSON -----------------------------------------------------------------------------------------------
 
+#: White space in a row inside JSON: enough for a deep indentation, not enough to go on for ever.
+MOST_BLANKS: Final = 32
 _KINDS: Mapping[str, str] = {"?": "optional", "*": "star", "+": "plus"}
 
 
@@ -281,8 +284,9 @@ def dump(item: Format) -> dict[str, Any]:
             return {"type": "regex", "pattern": f"[{chars}]{{{least},{most}}}"}
         case Free(excludes):
             return {"type": "any_text", "excludes": list(excludes)} if excludes else {"type": "any_text"}
-        case Schema(schema):
-            return {"type": "json_schema", "json_schema": schema}
+        case Schema(schema, _, excludes):
+            found = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": MOST_BLANKS}
+            return {**found, "excludes": list(excludes)} if excludes else found
         case Rules(text):
             return {"type": "grammar", "grammar": text}
         case Seq(items):

@@ -43,6 +43,8 @@ class _Notation:
     """Writes the rules of one tool's arguments. Subclasses say how values are spelled."""
 
     words: tuple[str, str, str] = ("true", "false", "null")
+    #: What the names of rules begin with.
+    mark = ""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -54,9 +56,9 @@ class _Notation:
     def rule(self, body: str, name: str = "") -> str:
         """A rule with ``body``; its name."""
         for known, other in self.rules.items():
-            if other == body and not name:
+            if other == body and (not name or known == self.mark + name):
                 return known
-        name = name or f"r{len(self.rules)}"
+        name = self.mark + (name or f"r{len(self.rules)}")
         self.rules[name] = body
         return name
 
@@ -76,7 +78,7 @@ class _Notation:
         if id(schema) in self._known:
             return self._known[id(schema)]
         self._kept.append(schema)
-        name = self._known[id(schema)] = f"v{len(self._known)}"
+        name = self._known[id(schema)] = f"{self.mark}v{len(self._known)}"
         self.rules[name] = '""'
         self.rules[name] = self.body(schema)
         return name
@@ -116,12 +118,13 @@ class _Notation:
 
     def any(self) -> str:
         """A value of any type."""
-        if "any" not in self.rules:
-            self.rules["any"] = '""'
-            self.rules["any"] = " | ".join(
+        name = self.mark + "any"
+        if name not in self.rules:
+            self.rules[name] = '""'
+            self.rules[name] = " | ".join(
                 self.of_types({}, STRING | NUMBER | BOOLEAN | NULL | ARRAY | OBJECT)
             )
-        return "any"
+        return name
 
     def number(self) -> str:
         return self.rule(_DIGITS + ' ("." [0-9]{1,17})? ([eE] [+-]? [0-9]{1,2})?', "number")
@@ -243,12 +246,26 @@ class _Quoted(_Notation):
         return key if _BARE.fullmatch(key) else self.quote + key + self.quote
 
 
+class _Json(_Notation):
+    """JSON that stands in another notation."""
+
+    mark = "j"
+
+
 class _Elements(_Notation):
-    """The rule of a value ends with the prefix of its closer."""
+    """The rule of a value ends with the prefix of its closer.
+
+    As elements are written and read, what a reference or a union decides is JSON.
+    """
 
     def __init__(self, tool: Tool, prefix: str) -> None:
         super().__init__(tool)
         self.prefix = prefix
+        self.json = _Json(tool)
+
+    def done(self, body: str) -> Rules:
+        self.rules.update(self.json.rules)
+        return super().done(body)
 
     def arguments(self) -> Rules:
         parameters = self.tool.parameters
@@ -266,29 +283,42 @@ class _Elements(_Notation):
     def element(self, key: str, value: str) -> str:
         return self.rule(f"{literal(f'{self.prefix}<{key}>')} {value} {literal(f'</{key}>')}")
 
+    def value(self, schema: Any) -> str:
+        if isinstance(schema, Mapping) and "$ref" in schema:
+            whole = resolve(schema["$ref"], (self.root,))
+            types = plan_of(whole, self.root).types
+            text = not types or types & STRING
+            return until(self, self.prefix) if text else f"{self.json.value(whole)} {literal(self.prefix)}"
+        return super().value(schema)
+
+    def any(self) -> str:
+        return until(self, self.prefix)
+
     def body(self, schema: Mapping[str, Any]) -> str:
+        end = literal(self.prefix)
         members = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if isinstance(members, list) and members:
             texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in members]
             return " | ".join(literal(text + self.prefix) for text in texts)
         types = plan_of(schema, self.root).types
-        if not types or types & STRING or any(word in schema for word in ("anyOf", "oneOf", "allOf")):
+        if not types or types & STRING:
             return until(self, self.prefix)
-        end = literal(self.prefix)
-        ways = [f"{way} {end}" for way in self.of_types({}, types & ~(ARRAY | OBJECT))]
+        if any(word in schema for word in ("anyOf", "oneOf", "allOf")):
+            return f"{self.json.value(schema)} {end}"
+        ways = [f"{way} {end}" for way in self.json.of_types({}, types & ~(ARRAY | OBJECT))]
         properties, items = schema.get("properties"), schema.get("items")
         if types & ARRAY:
             if isinstance(items, Mapping) and items:
-                ways += [f"({self.element('item', self.value(items))})+ {end}", f'"[]" {end}']
+                ways += [f"{self.element('item', self.value(items))}+ {end}", f'"[]" {end}']
             else:
-                ways += [f"{way} {end}" for way in self.of_types({}, ARRAY)]
+                ways += [f"{way} {end}" for way in self.json.of_types(schema, ARRAY)]
         if types & OBJECT:
             if isinstance(properties, Mapping):
                 needed = _required(schema)
                 inner = self.children([(key, each, key in needed) for key, each in properties.items()])
                 ways.append(f"{inner} {end}")
             else:
-                ways += [f"{way} {end}" for way in self.of_types({}, OBJECT)]
+                ways += [f"{way} {end}" for way in self.json.of_types(schema, OBJECT)]
         return " | ".join(ways)
 
 

@@ -109,6 +109,6 @@ def _moved(schema: Any) -> Any:
     return found
 
 
-def schema_format(schema: Any) -> Schema:
-    """JSON by ``schema``."""
-    return Schema(schema, json.dumps(schema, sort_keys=False, default=str))
+def schema_format(schema: Any, excludes: tuple[str, ...] = ()) -> Schema:
+    """JSON by ``schema``, in whose strings none of ``excludes`` stands."""
+    return Schema(schema, json.dumps(schema, default=str), excludes)

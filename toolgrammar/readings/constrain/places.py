@@ -34,6 +34,8 @@ class Place(msgspec.Struct, frozen=True):
     sections: tuple[bool, ...] = ()
     #: Inside an attempt whose opener may be prose.
     word: bool = False
+    #: A call must still come.
+    unfinished: bool = False
     need: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     #: What the prompt's own beginning says behind the last marker.

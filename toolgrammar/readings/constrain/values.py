@@ -62,7 +62,8 @@ class Values(Fields):
         """All arguments in one value; None if the notation cannot say them."""
         match node:
             case c.Json():
-                return schema_format(tool.schema)
+                # Where prose is still possible, a control token in a string would end the attempt.
+                return schema_format(tool.schema, tuple(sorted(self.grammar.stops)) if place.word else ())
             case c.PyArgs():
                 return notations.python_arguments(tool)
             case c.Quoted(quote):
@@ -76,10 +77,10 @@ class Values(Fields):
             return None
         return self.raw(place, ())
 
-    def raw(self, place: Place, also: tuple[str, ...]) -> Format:
+    def raw(self, place: Place, also: tuple[str, ...]) -> Free:
         """Text up to what follows."""
         ends = {marker.text for marker in self.first.of_chain(place.chain).markers}
-        barred = {*ends, *also, *place.skipped, *self.controls, *self.grammar.stops}
+        barred = {*ends, *also, *filter(str.strip, place.skipped), *self.controls, *self.grammar.stops}
         return Free(tuple(sorted(_shortest(barred - {""}))))
 
     # ---- one argument -------------------------------------------------------------------------------------
@@ -110,7 +111,8 @@ class Values(Fields):
         return tuple(marker.text for opener in node.reopen for marker in self.first.of(opener).markers)
 
     def _any_value(self, place: Place, node: c.Typed, kind: str | None) -> Format:
-        return schema_format(True) if kind == "false" else self.raw(place, self._reopeners(node))
+        raw = self.raw(place, self._reopeners(node))
+        return schema_format(True, raw.excludes) if kind == "false" else raw
 
     def _value(self, place: Place, node: c.Typed, kind: str | None, parameter: Parameter) -> Format | None:
         """A declared parameter's value. None if it cannot be of that kind."""
@@ -120,12 +122,12 @@ class Values(Fields):
         if kind == "true":
             return _listed(parameter.schema, None) or raw if text else None
         if kind == "false":
-            return None if plan.types == STRING else schema_format(parameter.schema)
+            return None if plan.types == STRING else schema_format(parameter.schema, raw.excludes)
         framed = _listed(parameter.schema, plan)
         if framed is None:
             if text:
                 return raw
-            framed = schema_format(parameter.schema)
+            framed = schema_format(parameter.schema, raw.excludes)
         frame = opt(Const(node.trim)) if node.trim else EMPTY
         return seq(frame, framed, frame)
 

@@ -81,12 +81,15 @@ class Walk(Values):
         """What may stand between ``begin`` and the next free text or the turn's end, with calls in it or without."""
 
         def steps(place: Any) -> list[Step]:
-            found = [] if self.at_text(place) is not None else self.step(place)
+            if self.at_text(place) is not None:
+                # What must follow is written here, though the text behind it is free.
+                return [(either(*map(Const, place.need)), replace(place, need=()))] if place.need else []
+            found = self.step(place)
             return found if called else [step for step in found if not step[1].called]
 
         def done(place: Any) -> bool:
             over = place.chain is None or self.at_text(place) is not None
-            return over and place.called == called and not place.need
+            return over and place.called == called and not place.need and not place.unfinished
 
         self.idle = not called
         try:
@@ -127,6 +130,8 @@ class Walk(Values):
                     isinstance(node, c.Attempt) and (node.word or node.unsure or node.until != "announced")
                 )
                 return [(EMPTY, replace(place, chain=chain, sections=(*place.sections, False), word=word))]
+            case c.Section(c.Ws() as item):
+                return [(EMPTY, replace(place, chain=self.chains.push(item, rest), unfinished=True))]
             case c.Section(item) | c.Attempt(item):
                 return [(EMPTY, replace(place, chain=self.chains.push(item, rest)))]
             case c.Call(item):
@@ -277,7 +282,7 @@ class Walk(Values):
         assert place.chain is not None
         return replace(
             place, chain=place.chain.next, in_call=False, member=0, chosen=False, in_loop=False, written=False,
-            regs=(), filled=(), since="call", marked=False, marks=(), word=False,
+            regs=(), filled=(), since="call", marked=False, marks=(), word=False, unfinished=False,
         )  # fmt: skip
 
     def _ends(self, sink: str) -> set[str]:
@@ -311,7 +316,9 @@ class Walk(Values):
 
     def wrote(self, place: Place, *, head: str = "", line_start: bool = False) -> Place:
         """``place`` behind something that was written."""
-        return replace(place, need=(), skipped=(), head=head, line_start=line_start, marked=True)
+        return replace(
+            place, need=(), skipped=(), head=head, line_start=line_start, marked=True, unfinished=False
+        )
 
     def white(self, place: Place, node: c.Ws) -> list[Step]:
         """Framing."""
@@ -335,13 +342,13 @@ class Walk(Values):
         """Free text: thoughts, if they come first and are wanted; all other text is nothing."""
         if place.sections:
             return [(Run(_class(c.WHITE), 0, MOST_WHITE), place)] if node.strip == "all" else [(EMPTY, place)]
-        if node.sink == "drop" or place.need:
+        if node.sink == "drop":
             return []
         if node.sink == "content":
             if place.marked and place.since in ("start", "content"):
                 return []
             return [(EMPTY, replace(place, since="content", marked=False, marks=(), head="", skipped=()))]
-        if place.called or place.thought or not self.reasoning:
+        if place.called or place.thought or place.need or not self.reasoning:
             return []
         ends = {marker.text for marker in self.first.of_chain(place.chain).markers}
         target = replace(
@@ -352,7 +359,9 @@ class Walk(Values):
 
     def peek(self, place: Place, node: c.Peek) -> list[Step]:
         """What must follow."""
-        markers = {marker.text for marker in self.first.of(node.item).markers}
+        markers = {
+            marker.text for marker in self.first.of(node.item).markers if place.line_start or not marker.line_start
+        }
         if place.need:
             markers = {one for one in markers if one.startswith(place.need)} | {
                 one for one in place.need if one.startswith(tuple(markers))
