@@ -162,7 +162,6 @@ class Sequence:
     def resume(self) -> None:
         """Push what was kept, in one piece."""
         self._paused = False
-        self._straight = not self._numbers
         ids, self._kept = self._kept, []
         positions, self._kept_positions = self._kept_positions, []
         if ids and not self.done:

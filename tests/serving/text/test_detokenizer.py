@@ -14,9 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from toolgrammar_serving.text.byte_tokenizer import ByteTokenizer
+from toolgrammar_serving.text.detokenizer import Detokenizer
 from toolgrammar_serving.text.facts import Facts
 from toolgrammar_serving.text.huggingface import HuggingFaceTokenizer
 from toolgrammar_serving.text.tokenizer import IncrementalDecoder
+from toolgrammar_serving.text.vocabulary import Vocabulary
 
 Both = tuple[HuggingFaceTokenizer, Tokenizer]
 
@@ -153,6 +155,16 @@ def test_special_tokens(skip: bool, special_text: dict[int, str], expected: str)
     assert pushed(decoder, ids, range(1, len(ids))) == expected
     decoder = BYTES.decoder([], skip_special_tokens=skip, special_text=special_text)
     assert pushed(decoder, ids, []) == expected
+
+
+@given(st.text(" ab", max_size=8), st.integers(0, 3), st.data())
+def test_blanks_at_the_very_beginning_are_dropped(text: str, blanks: int, data: st.DataObject) -> None:
+    vocabulary = Vocabulary([" ", "a", "b", "   ", "", "<s>"], {}, {5: "<s>"}, leading_blanks=blanks)
+    ids = [" ab".index(character) for character in text]
+    ends = sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=4)))
+    dropped = min(blanks, len(text) - len(text.lstrip(" ")))
+    assert pushed(Detokenizer(vocabulary, vocabulary.view(True), [5, 4, 9]), ids, ends) == text[dropped:]
+    assert pushed(Detokenizer(vocabulary, vocabulary.view(True), [1]), ids, ends) == text
 
 
 @functools.cache

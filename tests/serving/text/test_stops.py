@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from serving_text_sinks import Listener
@@ -72,6 +73,24 @@ def test_any_cut_is_as_if_read_character_by_character(
         assert listener.end == Finish("length") and aborted == []
     else:
         assert listener.end == Finish("stop", stop) and aborted == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "expected", "stop"),
+    [
+        ("abcd", ["abcd", "c"], "ab", "c"),
+        ("abcd", ["c", "abcd"], "ab", "c"),
+        ("abcd", ["c", "bc", "abc"], "", "abc"),
+        ("xaxb", ["b", "a"], "x", "a"),
+        ("aaab", ["aab", "aa"], "", "aa"),
+    ],
+)
+def test_of_several_the_one_that_ends_first_and_is_longest(
+    text: str, stops: list[str], expected: str, stop: str
+) -> None:
+    for ends in ([], [1], [2, 3], [1, 2, 3]):
+        listener, _ = run(text, stops, ends)
+        assert (listener.text, listener.end) == (expected, Finish("stop", stop))
 
 
 @given(LETTERS, st.lists(st.text("ab-^]", min_size=1, max_size=5), min_size=1, max_size=3))
