@@ -18,7 +18,7 @@ import zmq
 from toolgrammar_serving.protocol import wire
 
 #: Nothing waits longer than this; only hangs do.
-DEADLINE_S = 120.0
+DEADLINE_S = 20.0
 
 _encode = msgspec.msgpack.Encoder().encode
 _outputs = msgspec.msgpack.Decoder(wire.EngineCoreOutputs).decode

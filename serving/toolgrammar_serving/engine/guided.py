@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from toolgrammar_serving.engine.legal import MOST_WHITESPACE, Legal, bounded_whitespace
 from toolgrammar_serving.engine.request import Matcher, Request
 from toolgrammar_serving.protocol.wire import StructuredOutputs
 
@@ -58,6 +59,7 @@ class Constraints:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="constraints")
         self._tokenizer: Any = None
         self._compiler: Any = None
+        self._legal: Legal | None = None
 
     def start(self, request: Request, reasoning_ended: bool | None) -> Future[None]:
         """Compile in the background; when the future is done without error the request has its matcher.
@@ -106,24 +108,29 @@ class Constraints:
         import xgrammar
 
         compiled = self._grammar(wanted)
-        if stop_ids:
-            return XgrammarMatcher(xgrammar.GrammarMatcher(compiled, override_stop_tokens=stop_ids))
-        return XgrammarMatcher(xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True))
+        legal = None
+        if self._legal is not None:
+            if wanted.json is not None or wanted.json_object:
+                legal = self._legal.json
+            elif wanted.structural_tag is not None:
+                legal = self._legal.tags
+        end = {"override_stop_tokens": stop_ids} if stop_ids else {"terminate_without_stop_token": True}
+        return XgrammarMatcher(xgrammar.GrammarMatcher(compiled, **end), legal)
 
     def _grammar(self, wanted: StructuredOutputs) -> Any:
         import xgrammar
 
         if self._compiler is None:
             info = xgrammar.TokenizerInfo.from_huggingface(self._tokenizer, vocab_size=self._vocab_size)
+            self._legal = Legal(info.decoded_vocab, self._vocab_size)
             self._compiler = xgrammar.GrammarCompiler(info, max_threads=2, cache_limit_bytes=512 * 2**20)
         compiler = self._compiler
+        spaces = {"any_whitespace": not wanted.disable_any_whitespace, "max_whitespace_cnt": MOST_WHITESPACE}
         if wanted.json is not None:
             schema = wanted.json if isinstance(wanted.json, str) else json.dumps(wanted.json)
-            return compiler.compile_json_schema(schema, any_whitespace=not wanted.disable_any_whitespace)
+            return compiler.compile_json_schema(schema, **spaces)
         if wanted.json_object:
-            return compiler.compile_json_schema(
-                '{"type": "object"}', any_whitespace=not wanted.disable_any_whitespace, strict_mode=False
-            )
+            return compiler.compile_json_schema('{"type": "object"}', strict_mode=False, **spaces)
         if wanted.regex is not None:
             return compiler.compile_regex(wanted.regex)
         if wanted.choice:
@@ -136,15 +143,18 @@ class Constraints:
 
 
 class XgrammarMatcher:
-    """One output followed by xgrammar."""
+    """One output followed by xgrammar, among the tokens that are ``legal`` at all."""
 
-    __slots__ = ("_matcher",)
+    __slots__ = ("_legal", "_matcher")
 
-    def __init__(self, matcher: Any) -> None:
+    def __init__(self, matcher: Any, legal: Tensor | None) -> None:
         self._matcher = matcher
+        self._legal = legal
 
     def fill(self, bitmask: Tensor, row: int) -> None:
         self._matcher.fill_next_token_bitmask(bitmask, row)
+        if self._legal is not None:
+            bitmask[row] &= self._legal
 
     def accept(self, token: int) -> bool:
         return bool(self._matcher.accept_token(token))
@@ -170,7 +180,7 @@ def _structural_tag(compiler: Any, text: str) -> Any:
             for one in tag["structures"]
         ]
         return compiler.compile_structural_tag(items, tag["triggers"])
-    return compiler.compile_structural_tag(text)
+    return compiler.compile_structural_tag(json.dumps(bounded_whitespace(tag)))
 
 
 def _is_lark(grammar: str) -> bool:

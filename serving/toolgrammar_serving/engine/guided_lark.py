@@ -26,8 +26,9 @@ class LarkMatcher:
 
     def fill(self, bitmask: Tensor, row: int) -> None:
         allowed = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.int32)
-        bitmask[row, : len(allowed)] = allowed
-        bitmask[row, len(allowed) :] = 0
+        width = min(len(allowed), bitmask.shape[1])  # its end of sequence may lie behind the model's vocabulary
+        bitmask[row, :width] = allowed[:width]
+        bitmask[row, width:] = 0
 
     def accept(self, token: int) -> bool:
         return bool(self._matcher.consume_token(token))

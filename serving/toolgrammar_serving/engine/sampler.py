@@ -61,7 +61,10 @@ class Sampler:
         for row in rows:
             matcher = requests[row].matcher
             assert matcher is not None
-            matcher.fill(bitmask, row)
+            try:
+                matcher.fill(bitmask, row)
+            except Exception as problem:  # of the library that follows it: not the other requests' concern
+                requests[row].fail(f"The constraint on the output cannot be followed: {problem}")
         apply_bitmask(logits, bitmask, rows)
 
     def _fail_empty(self, logits: Tensor, requests: Sequence[Request], rows: list[int]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from serving_engine_thread import Running, running
 from serving_engine_wire import Answer, request
-
 from toolgrammar_serving.protocol import wire
 
 
@@ -180,9 +179,7 @@ def narrow(qwen_directory: Path) -> Iterator[Running]:
 
 
 def test_without_room_requests_wait_or_start_again(narrow: Running, qwen: Running) -> None:
-    asked = [
-        request(f"r{i}", prompt(40 + 7 * i, seed=i), temperature=0.0, max_tokens=100) for i in range(16)
-    ]
+    asked = [request(f"r{i}", prompt(40 + 7 * i, seed=i), temperature=0.0, max_tokens=100) for i in range(16)]
     right = [one.tokens for one in qwen.front.run(*asked)]
     front = narrow.front
     front.add(*asked)

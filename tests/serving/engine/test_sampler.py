@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from serving_engine_wire import request as asked
+from toolgrammar_serving.engine.request import Request
+from toolgrammar_serving.engine.rules import rules_for
+from toolgrammar_serving.engine.sampler import Sampler
+from toolgrammar_serving.protocol.wire import SamplingParams
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
@@ -16,12 +21,6 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
-
-from serving_engine_wire import request as asked
-from toolgrammar_serving.engine.request import Request
-from toolgrammar_serving.engine.rules import rules_for
-from toolgrammar_serving.engine.sampler import Sampler
-from toolgrammar_serving.protocol.wire import SamplingParams
 
 VOCAB = 50
 CPU = torch.device("cpu")
@@ -39,7 +38,9 @@ class Even:
         return (self.at - 0.5) / self.steps
 
 
-def make(prompt: list[int] | None = None, out: tuple[int, ...] = (), numbers: Any = None, **params: Any) -> Request:
+def make(
+    prompt: list[int] | None = None, out: tuple[int, ...] = (), numbers: Any = None, **params: Any
+) -> Request:
     wanted = SamplingParams(max_tokens=None, **params)
     made = Request(asked("r", prompt or [1]), wanted, numbers or random.Random(3), 10**6)
     made.rules = rules_for(wanted, made.prompt, VOCAB, CPU, constrained=False)
