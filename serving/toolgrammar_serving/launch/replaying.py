@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from toolgrammar import registry
@@ -109,7 +108,6 @@ class ReplaySource:
     def __init__(self, plan: Plan, address: str) -> None:
         self._plan = plan
         self._address = address
-        self._stack = ExitStack()
         self._engines: list[EmbeddedReplay] = []
 
     def start(self) -> int:
@@ -134,7 +132,8 @@ class ReplaySource:
             )
             choose = chooser(entries, vocabulary.decode, "auto")
             engine = EmbeddedReplay(choose, engine_options, handshake=self._address, keep_requests=False)
-            self._engines.append(self._stack.enter_context(engine))
+            self._engines.append(engine)
+            engine.__enter__()  # its end is `stop`, below
         return len(entries)
 
     async def ended(self) -> str:
@@ -144,4 +143,5 @@ class ReplaySource:
 
     async def stop(self) -> None:
         """End the threads."""
-        await asyncio.to_thread(self._stack.close)
+        for engine in self._engines:
+            await asyncio.to_thread(engine.stop, told=False)

@@ -88,13 +88,14 @@ class EmbeddedReplay:
 
     # ---- from other threads ------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """End all requests as aborted and stop. Returns when the engine is gone."""
+    def stop(self, *, told: bool = True) -> None:
+        """End all requests as aborted and stop. Returns when the engine is gone. ``told``: wait a while for front
+        ends to take what is still to be said."""
         self._stopped = True
         self._bell.ring()
         engine = self._engine
         if engine is not None:
-            engine.post(engine.stop)
+            engine.post(engine.stop if told else lambda: engine.end("gone"))
         self._thread.join()
 
     def end(self, how: Literal["dead", "gone"]) -> None:
