@@ -25,7 +25,9 @@ GUARD_S = 120.0
 class Served:
     """A running ``toolgrammar-serve`` (or another module of ours) and what it said so far."""
 
-    def __init__(self, arguments: Sequence[str], module: str = "serve", env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], module: str, env: dict[str, str] | None, pass_fds: Sequence[int]
+    ) -> None:
         self.lines: list[str] = []
         self._new: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
@@ -34,6 +36,7 @@ class Served:
             env={**os.environ, "NO_COLOR": "1", **(env or {})},
             text=True,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -80,9 +83,11 @@ class Served:
 
 
 @contextmanager
-def serving(*arguments: str, module: str = "serve", env: dict[str, str] | None = None) -> Iterator[Served]:
+def serving(
+    *arguments: str, module: str = "serve", env: dict[str, str] | None = None, pass_fds: Sequence[int] = ()
+) -> Iterator[Served]:
     """A server on a free port (unless ``arguments`` say otherwise), killed at the end if it still runs."""
-    served = Served(arguments, module, env)
+    served = Served(arguments, module, env, pass_fds)
     try:
         yield served
     finally:

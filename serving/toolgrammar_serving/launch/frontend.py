@@ -6,12 +6,13 @@ Exit code 0 only after SIGTERM or SIGINT: anything else has to end the deploymen
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import sys
 
 from toolgrammar_serving.launch.extras import need_serving
 from toolgrammar_serving.launch.frontend_args import FrontendArgs, parse_argv, redacted, to_options
-from toolgrammar_serving.launch.problems import guarded
+from toolgrammar_serving.launch.problems import OK, guarded
 
 log = logging.getLogger("toolgrammar.frontend")
 
@@ -23,6 +24,8 @@ def main() -> None:
 
 def _run(argv: list[str]) -> int:
     found = parse_argv(argv)
+    for number in (signal.SIGTERM, signal.SIGINT):  # while everything is imported; then the loop takes over
+        signal.signal(number, lambda *_: sys.exit(OK))
     need_serving()
     from toolgrammar_serving.launch.api import log_to_stderr, run_loop
 
