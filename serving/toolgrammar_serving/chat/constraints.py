@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final, Literal
 
 import msgspec
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import ToolsError
+from toolgrammar.readings.constrain.graph import TooManyPlaces
+from toolgrammar.readings.structural_tag import structural_tag
 from toolgrammar_serving.chat.requests import ResponseFormat, ToolChoice
 from toolgrammar_serving.chat.schemas import depth, referable
 from toolgrammar_serving.chat.tools import ToolSet
 from toolgrammar_serving.errors import BadRequest
 from toolgrammar_serving.text import StructuredOutputs
+
+log: Final = logging.getLogger(__name__)
 
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 _OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
@@ -98,11 +103,10 @@ def calls_tag(
     choice: Literal["auto", "required", "named"],
     names: tuple[str, ...] | None,
     parallel: bool,
-    start: Literal["content", "reasoning", "section"],
+    start: Literal["content", "reasoning", "section"] | None,
 ) -> dict[str, Any] | None:
-    """Calls in the format's own notation, reasoning in front of them included; None if the format has none."""
-    from toolgrammar.readings.structural_tag import structural_tag
-
+    """Calls in the format's own notation, None if it has none. ``start``: reasoning in front of them included,
+    from what is open on; None: what stands behind reasoning."""
     try:
         return structural_tag(
             grammar,
@@ -110,11 +114,14 @@ def calls_tag(
             choice=choice,
             names=names,
             parallel=parallel,
-            reasoning="reasoning" in grammar.starts,
-            start=start,
+            reasoning=start is not None and "reasoning" in grammar.starts,
+            start=start or "content",
         )
     except ToolsError as error:
         raise BadRequest(str(error), param="tools") from None
+    except TooManyPlaces:
+        log.warning("calls in format %s cannot be enforced", grammar.name)
+        return None
 
 
 def calls_value(

@@ -15,8 +15,10 @@ from toolgrammar.language.detect import Evidence
 from toolgrammar.language.evidence import gather
 from toolgrammar.machine.tokens import Marks
 from toolgrammar.parser import Start
+from toolgrammar.readings.structural_tag import exports
 from toolgrammar.schema import ToolTable
 from toolgrammar_serving.chat.forced import Forced, forced
+from toolgrammar_serving.chat.framing import Frame, opens, written
 from toolgrammar_serving.errors import BadRequest
 
 log: Final = logging.getLogger(__name__)
@@ -73,6 +75,23 @@ class Format:
     def _endless(self) -> dict[int, str]:
         stops = {self.marks.inward(stop) for stop in self.grammar.stops}
         return {number: mark for number, mark in self.marks.by_id.items() if mark not in stops}
+
+    @cached_property
+    def headers(self) -> bool:
+        """Whether reasoning is said by headers, not by a marker."""
+        if "reasoning" not in self.grammar.starts:
+            return False
+        return not opens(self.parser(ToolTable.of([]), "", "content"))
+
+    @cached_property
+    def turn(self) -> Frame | None:
+        """How a turn is written, if that is known."""
+        return written(self.grammar)
+
+    @cached_property
+    def calls(self) -> bool:
+        """Whether the format has calls of its own."""
+        return exports(self.grammar)
 
     @property
     def plain(self) -> bool:

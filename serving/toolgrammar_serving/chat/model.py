@@ -88,7 +88,7 @@ class ChatModel:
         variables = variables_of(request, self._defaults)
         prompt = self._renderer.render(request, _shown(request, tools), variables)
         parser = self.format.parser(plan.table, prompt, request.start, plan.reading)
-        constraint = self._planner.constraint(request, plan, parser)
+        constraint = await self._planner.constraint(request, plan, parser)
         text = await self._text.prepare(self._text_request(request, prompt, constraint, variables))
         return PreparedChat(request, prompt, text, parser, plan)
 

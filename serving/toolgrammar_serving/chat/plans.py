@@ -57,31 +57,34 @@ class Planner:
         table = tools.table
         if choice.mode == "named" and choice.names is not None:
             reading, table = "named", tools.narrowed(choice.names)
-        elif choice.mode == "required" or (choice.mode == "auto" and tools.names and _content_wanted(request)):
+        elif choice.mode == "required" or (choice.mode == "auto" and not self._format.calls and tools.names):
             reading = "required"
         wanted = Wanted(names, request.parallel_tool_calls, request.include_reasoning)
         return Plan(choice, tools, table, reading, wanted)
 
-    def constraint(self, request: ChatRequest, plan: Plan, parser: Parser) -> Constraint:
+    async def constraint(self, request: ChatRequest, plan: Plan, parser: Parser) -> Constraint:
         """What is enforced on an answer that ``parser`` is about to read. Raises ``BadRequest`` for a wrong
-        format."""
+        format.
+
+        Constraints on calls are written off the loop, once for equal tools: for many tools that takes a while.
+        """
         content = content_outputs(request.response_format, request.structured_outputs)
-        mode = plan.choice.mode
+        mode, parallel = plan.choice.mode, request.parallel_tool_calls
         forced = mode in ("required", "named")
-        calls = plan.tools.names and (forced or (mode == "auto" and (plan.tools.strict or plan.choice.names)))
+        choosing = bool(plan.tools.names) and mode != "none" and self._constrain
         content = None if forced else content
-        if content is None and not (calls and self._constrain):
+        calls = choosing and (forced or plan.tools.strict or bool(plan.choice.names))
+        if content is None and not calls:
             return Constraint()
-        frame = frame_of(parser, self._format.marks.outward, request.start == "section")
-        if content is not None:
-            choices = plan if mode == "auto" and plan.tools.names else None
-            return self._content(content, choices, frame)
-        key = ("constraint", mode, plan.choice.names, request.parallel_tool_calls, frame)
-        made = plan.tools.made
-        if key not in made:
-            made[key] = self._calls(plan, request.parallel_tool_calls, frame)
-        found: Constraint = made[key]
-        return found
+        frame = self._frame(parser, request.start == "section")
+        if content is None:
+            key: Any = ("calls", mode, plan.choice.names, parallel, frame)
+            found: Constraint = await plan.tools.once(key, lambda: self._calls(plan, parallel, frame))
+            return found
+        if content.structural_tag is not None or not choosing:
+            return self._content(content, None, frame)
+        key = ("some calls", plan.choice.names, parallel)
+        return self._content(content, await plan.tools.once(key, lambda: self._some_calls(plan, parallel)), frame)
 
     def _calls(self, plan: Plan, parallel: bool, frame: Frame) -> Constraint:
         """Calls by a structural tag of the format; where it has none, forced ones by JSON."""
@@ -95,20 +98,28 @@ class Planner:
         value = calls_value(plan.tools, plan.choice, parallel, self._format.reads(plan.reading))
         return self._framed(value, frame)
 
-    def _content(self, content: StructuredOutputs, plan: Plan | None, frame: Frame) -> Constraint:
-        """A wanted form of the content; calls instead, if there are tools to choose from."""
+    def _some_calls(self, plan: Plan, parallel: bool) -> dict[str, Any]:
+        """Calls as a part of a structural tag, without reasoning in front of them."""
+        tag = calls_tag(self._format.grammar, plan.tools, "required", plan.choice.names, parallel, None)
+        if tag is not None:
+            value: dict[str, Any] = tag["format"]
+            return value
+        return calls_value(plan.tools, plan.choice, parallel, self._format.reads("required"))
+
+    def _frame(self, parser: Parser, section: bool) -> Frame:
+        known = self._format
+        return frame_of(parser, known.marks.outward, known.headers, known.turn, section)
+
+    def _content(self, content: StructuredOutputs, calls: dict[str, Any] | None, frame: Frame) -> Constraint:
+        """A wanted form of the content, or ``calls`` instead."""
         content = msgspec.structs.replace(content, backend=self._backend, backend_was_auto=True)
-        if content.structural_tag is not None:
+        if content.structural_tag is not None or (calls is None and frame.free):
             return Constraint(content, True)
-        if plan is None and not frame.reasons:
-            return Constraint(content, True)
-        value = content_format(content)
-        if plan is not None and self._constrain:
-            value = either(value, calls_value(plan.tools, plan.choice, True, self._format.reads("required")))
-        if not frame.known:
+        if calls is None and not frame.known:
             # How the format frames its reasoning is not known here: the engine's reasoning parser may be.
-            return Constraint(content if plan is None else self._tag_outputs(value), None)
-        return self._framed(value, frame)
+            return Constraint(content)
+        value = content_format(content)
+        return self._framed(value if calls is None else either(value, calls), frame)
 
     def _framed(self, value: dict[str, Any], frame: Frame) -> Constraint:
         if not frame.known:
@@ -122,7 +133,3 @@ class Planner:
     def _tag_outputs(self, value: dict[str, Any]) -> StructuredOutputs:
         text = msgspec.json.encode({"type": "structural_tag", "format": value}).decode()
         return StructuredOutputs(structural_tag=text, backend=self._backend)
-
-
-def _content_wanted(request: ChatRequest) -> bool:
-    return request.response_format.kind != "text" or bool(request.structured_outputs)

@@ -3,8 +3,9 @@ them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,8 @@ from toolgrammar_serving.errors import BadRequest
 #: Sets of tools remembered, and characters of their JSON in all.
 _KEPT: Final = 128
 _KEPT_CHARACTERS: Final = 16 << 20
+#: Things remembered of one set.
+_MADE: Final = 64
 
 
 class ToolSet(msgspec.Struct, eq=False):
@@ -32,6 +35,23 @@ class ToolSet(msgspec.Struct, eq=False):
     def parameters(self, name: str) -> dict[str, Any]:
         """The schema of a tool's arguments; an object of anything if it has none."""
         return self.table.parameters(name) or {"type": "object"}
+
+    async def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` makes, in a thread, the first time; the same from then on, and for all who wait for it."""
+        found = self.made.get(key)
+        if found is None:
+            if len(self.made) >= _MADE:
+                self.made.clear()
+            found = self.made[key] = asyncio.get_running_loop().run_in_executor(None, make)
+            found.add_done_callback(lambda done: self._settle(key, done))
+        # Shielded: who goes away does not end it for the others.
+        return await asyncio.shield(found) if isinstance(found, asyncio.Future) else found
+
+    def _settle(self, key: Any, done: asyncio.Future[Any]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self.made.pop(key, None)
+        else:
+            self.made[key] = done.result()
 
     def narrowed(self, names: tuple[str, ...]) -> ToolTable:
         """The table of some of the tools."""
