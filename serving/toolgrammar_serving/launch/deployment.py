@@ -15,7 +15,7 @@ from toolgrammar_serving.launch.launcher import Front, Stop, run
 from toolgrammar_serving.launch.listening import bind, url
 from toolgrammar_serving.launch.places import Place, handshake_place, places
 from toolgrammar_serving.launch.plan import Plan
-from toolgrammar_serving.launch.problems import FAILED, LaunchError
+from toolgrammar_serving.launch.problems import LaunchError
 from toolgrammar_serving.launch.processes import Children
 from toolgrammar_serving.launch.replaying import choose_format
 from toolgrammar_serving.launch.sources import start_source
@@ -69,7 +69,7 @@ def _handshake(plan: Plan, where: list[Place]) -> Handshake:
     try:
         return Handshake(addresses, host=host, port=port, count=plan.options.data_parallel_size)
     except zmq.ZMQError as error:
-        raise LaunchError(f"engines cannot report at tcp://{host}:{port}: {error}", exit=FAILED) from None
+        raise LaunchError(f"engines cannot report at tcp://{host}:{port}: {error}") from None
 
 
 async def _front(
