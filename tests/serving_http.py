@@ -7,6 +7,7 @@ for and nothing else, so what is tested is the server, over real sockets.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ import msgspec
 import uvloop
 from toolgrammar_serving.chat import ChatFinish, ChatRequest
 from toolgrammar_serving.errors import ServingError
+from toolgrammar_serving.protocol.wire import SchedulerStats
 from toolgrammar_serving.server import Listen, Server, ServerConfig, create_app
 from toolgrammar_serving.text import Finish, TextRequest, TokenLogprob, Usage
 
@@ -77,7 +79,7 @@ class Running:
         self.paused: set[int] = set()
         self._resumed = asyncio.Event()
         self.pauses = 0
-        self._live = set(range(len(sinks)))
+        self.live = set(range(len(sinks)))
         stage.running.append(self)
         self._task = asyncio.get_running_loop().create_task(self._play(stage, script, sinks, push))
 
@@ -91,26 +93,26 @@ class Running:
                 steps = script.choices[index % len(script.choices)]
                 while index in self.paused:
                     await self._resumed.wait()
-                if index not in self._live:
+                if index not in self.live:
                     continue
                 if number < len(steps):
                     self.usage.completion_tokens += steps[number].tokens
                     push(sink, steps[number])
                 elif isinstance(script.finish, ServingError):
-                    self._live.clear()
+                    self.live.clear()
                     sink.fail(script.finish)
                 elif number == len(steps):
-                    self._live.discard(index)
+                    self.live.discard(index)
                     sink.finish(script.finish)
         stage.ended.set()
 
     def abort(self, index: int | None = None) -> None:
         if index is None:
-            if self._live:
+            if self.live:
                 self.aborted.set()
-            self._live.clear()
+            self.live.clear()
         else:
-            self._live.discard(index)
+            self.live.discard(index)
 
     def pause(self, index: int) -> None:
         self.pauses += 1
@@ -143,6 +145,10 @@ class Stage:
         self.go = asyncio.Semaphore(0)
         self.ended = asyncio.Event()
         self.alive = True
+        self.waiting = 0
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.prompt_positions: list[TokenLogprob | None] | None = None
         self.info = msgspec.defstruct("Info", [("max_model_len", int), ("vllm_version", str)])(4096, "0.33.0")
         self.chat = _Chat(self)
         self.text = _Text(self)
@@ -151,7 +157,7 @@ class Stage:
         return len(self.running)
 
     def stats(self) -> list[Any]:
-        return []
+        return [SchedulerStats(num_waiting_reqs=self.waiting)]
 
 
 class _Chat:
@@ -160,6 +166,7 @@ class _Chat:
 
     async def prepare(self, request: ChatRequest) -> Ready:
         self._stage.requests.append(request)
+        await self._stage.ready.wait()
         script = self._stage.script(request)
         if script.refuse is not None:
             raise script.refuse
@@ -184,6 +191,7 @@ class _Text:
 
     async def prepare(self, request: TextRequest) -> Ready:
         self._stage.requests.append(request)
+        await self._stage.ready.wait()
         script = self._stage.script(request)
         if script.refuse is not None:
             raise script.refuse
@@ -202,20 +210,36 @@ class _Text:
             lambda sink, step: sink.push(step.text, list(range(step.tokens)), step.logprobs),
         )
 
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        return bytes(token_ids).decode("utf-8", "replace")
+    async def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        return [*b"^"[: int(add_special_tokens)], *text.encode()]
 
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        return [chr(id_) for id_ in token_ids]
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        return bytes(ids).decode("utf-8", "replace")
+
+    def token_strings(self, ids: Sequence[int]) -> list[str]:
+        return [f"<{id_}>" for id_ in ids]
+
+    def prompt_logprobs(self, generation: Any) -> list[TokenLogprob | None] | None:
+        return self._stage.prompt_positions
+
+    @property
+    def tokenizer(self) -> Any:
+        return self
+
+    def token_text(self, id_: int) -> str:
+        return chr(id_)
 
 
 class Live:
     """A server that runs in a thread, and its stage. ``on_loop`` reaches into it."""
 
-    def __init__(self, stage: Stage, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, stage: Stage, server: Server, loop: asyncio.AbstractEventLoop, thread: threading.Thread
+    ) -> None:
         self.stage = stage
         self.server = server
         self.loop = loop
+        self.thread = thread
         self.port = server.port
         self.base = f"http://127.0.0.1:{self.port}"
 
@@ -230,7 +254,12 @@ class Live:
 
     def go(self, steps: int = 1) -> None:
         """Let the scripts that wait go on."""
-        self.on_loop(lambda: [self.stage.go.release() for _ in range(steps)] and None)
+
+        def release() -> None:
+            for _ in range(steps):
+                self.stage.go.release()
+
+        self.on_loop(release)
 
     def send(self, raw: bytes) -> socket.socket:
         """A new connection with ``raw`` written to it."""
@@ -240,7 +269,9 @@ class Live:
 
 
 @contextmanager
-def serving(script: Script | Callable[[Any], Script], **config: Any) -> Iterator[Live]:
+def serving(
+    script: Script | Callable[[Any], Script], listen: dict[str, Any] | None = None, **config: Any
+) -> Iterator[Live]:
     """A server over ``script``, on a port of its own."""
     started = threading.Event()
     found: dict[str, Any] = {}
@@ -249,7 +280,7 @@ def serving(script: Script | Callable[[Any], Script], **config: Any) -> Iterator
     async def main() -> None:
         stage = Stage(script if callable(script) else lambda request: script)
         app = create_app(stage.chat, stage.text, stage, ServerConfig(models=("m",), **config))
-        server = Server(app, Listen(port=0), on_started=started.set)
+        server = Server(app, Listen(port=0, **(listen or {})), on_started=started.set)
         found.update(stage=stage, server=server, loop=asyncio.get_running_loop())
         await server.serve()
 
@@ -266,7 +297,7 @@ def serving(script: Script | Callable[[Any], Script], **config: Any) -> Iterator
     assert started.wait(DEADLINE_S)
     if failure:
         raise failure[0]
-    live = Live(**found)
+    live = Live(thread=thread, **found)
     try:
         yield live
     finally:
@@ -285,17 +316,23 @@ def post(path: str, body: bytes | dict[str, Any], *headers: str, version: str = 
     return "\r\n".join([*lines, f"Content-Length: {len(data)}", "", ""]).encode() + data
 
 
-def read_response(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and de-chunked body of one response."""
-    with connection.makefile("rb") as file:
-        status = int(file.readline().split()[1])
-        headers: dict[str, str] = {}
-        while (line := file.readline()) not in (b"\r\n", b""):
-            name, _, value = line.decode().partition(":")
-            headers[name.lower()] = value.strip()
+def read_response(connection: socket.socket, file: Any = None) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and de-chunked body of one response. ``file``: of the connection, if more may wait in it."""
+    with contextlib.nullcontext(file) if file else connection.makefile("rb") as file:
+        status, headers = read_head(file)
         if headers.get("transfer-encoding") == "chunked":
             return status, headers, b"".join(iter_chunks(file))
         return status, headers, file.read(int(headers.get("content-length", 0)))
+
+
+def read_head(file: Any) -> tuple[int, dict[str, str]]:
+    """Status and headers."""
+    status = int(file.readline().split()[1])
+    headers: dict[str, str] = {}
+    while (line := file.readline()) not in (b"\r\n", b""):
+        name, _, value = line.decode().partition(":")
+        headers[name.lower()] = value.strip()
+    return status, headers
 
 
 def iter_chunks(file: Any) -> Iterator[bytes]:

@@ -29,14 +29,23 @@ def create_app(chat: ChatLayer, text: TextLayer, client: EngineView, config: Ser
     app = FastAPI(
         title="toolgrammar",
         version=toolgrammar.__version__,
-        root_path=config.root_path,
         docs_url="/docs" if config.docs else None,
         openapi_url="/openapi.json" if config.docs else None,
         redoc_url=None,
         redirect_slashes=False,
     )
     app.state.service = service
-    app.add_middleware(Gate, service=service)
+    routes = [
+        Route("/v1/chat/completions", ChatRoute(service), methods=["POST"]),
+        Route("/v1/completions", CompletionRoute(service), methods=["POST"]),
+        Route("/tokenize", TokenizeRoute(service), methods=["POST"]),
+        Route("/v1/tokenize", TokenizeRoute(service), methods=["POST"]),
+        Route("/detokenize", DetokenizeRoute(service), methods=["POST"]),
+        Route("/v1/detokenize", DetokenizeRoute(service), methods=["POST"]),
+        *InfoRoutes(service).routes(),
+    ]
+    app.router.routes[:0] = routes
+    app.add_middleware(Gate, service=service, patterns={route.endpoint: route.path for route in routes})
     if config.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -46,15 +55,6 @@ def create_app(chat: ChatLayer, text: TextLayer, client: EngineView, config: Ser
             allow_credentials=config.allow_credentials,
             expose_headers=["x-request-id"],
         )
-    app.router.routes[:0] = [
-        Route("/v1/chat/completions", ChatRoute(service), methods=["POST"]),
-        Route("/v1/completions", CompletionRoute(service), methods=["POST"]),
-        Route("/tokenize", TokenizeRoute(service), methods=["POST"]),
-        Route("/v1/tokenize", TokenizeRoute(service), methods=["POST"]),
-        Route("/detokenize", DetokenizeRoute(service), methods=["POST"]),
-        Route("/v1/detokenize", DetokenizeRoute(service), methods=["POST"]),
-        *InfoRoutes(service).routes(),
-    ]
     app.openapi = lambda: description(config.root_path)  # type: ignore[method-assign]
     _tell_errors(app, service)
     return app

@@ -14,6 +14,7 @@ from toolgrammar_serving.server.problems import Receive, Scope, TooLarge, WrongM
 KEY = "toolgrammar.exchange"
 #: Of a client's request id; ids stand in logs, headers and the engine's tables.
 _ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=@")
+_TOO_LARGE: Final = "The request body is larger than {} bytes."
 
 
 class ClientGone(Exception):
@@ -88,7 +89,7 @@ async def read_body(exchange: Exchange, receive: Receive, limit: int) -> bytes:
         raise WrongMediaType("The body must not be compressed.", code="unsupported_content_encoding")
     length = exchange.headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
-        raise _too_large(limit)
+        raise TooLarge(_TOO_LARGE.format(limit), waits=b"expect" in exchange.headers)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -98,11 +99,7 @@ async def read_body(exchange: Exchange, receive: Receive, limit: int) -> bytes:
         part = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise _too_large(limit)
+            raise TooLarge(_TOO_LARGE.format(limit))
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than {limit} bytes.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
@@ -30,8 +30,10 @@ OPEN: Final = frozenset(
 class Gate:
     """ASGI middleware around the routes."""
 
-    def __init__(self, app: App, service: Service) -> None:
+    def __init__(self, app: App, service: Service, patterns: Mapping[Any, str]) -> None:
+        """``patterns``: of the routes, by endpoint."""
         self._app = app
+        self._patterns = patterns
         self._service = service
         self._keys = [sha256(key.encode()).digest() for key in service.config.api_keys]
 
@@ -41,6 +43,8 @@ class Gate:
             return
         found = exchange(dict(scope["headers"]), self._service.config.limits.id_chars)
         scope[KEY] = found
+        if self._service.config.root_path:  # a path may come with it, or the proxy may have taken it away
+            scope["root_path"] = self._service.config.root_path
         request_id = (b"x-request-id", found.request_id.encode())
         status = 0
 
@@ -72,7 +76,7 @@ class Gate:
         path = scope["path"].removeprefix(self._service.config.root_path)
         if path in OPEN:
             return True
-        given = found.headers.get(b"x-api-key", b"")
+        given = found.headers.get(b"x-api-key", b"").strip()
         authorization = found.headers.get(b"authorization", b"")
         if authorization[:7].lower() == b"bearer ":
             given = authorization[7:].strip()
@@ -83,7 +87,7 @@ class Gate:
 
     def _count(self, scope: Scope, found: Exchange, status: int) -> None:
         """``handler`` is the route's pattern, so that what clients invent makes no labels."""
-        handler = getattr(scope.get("route"), "path", "none")
+        handler = self._patterns.get(scope.get("endpoint"), "none")
         meter = self._service.meter
         group = f"{status // 100}xx" if status else "none"
         key = (handler, scope["method"] if handler != "none" else "none", group)

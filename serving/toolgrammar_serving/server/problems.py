@@ -30,9 +30,14 @@ class Unauthorized(ServingError):
 
 
 class TooLarge(ServingError):
-    """The body is larger than the server reads."""
+    """The body is larger than the server reads. What of it still comes is thrown away, so that the client, who may
+    be sending still, gets to read the answer; unless it ``waits`` to be asked for the body."""
 
     status, code, type = 413, "request_too_large", "BadRequestError"
+
+    def __init__(self, message: str, *, waits: bool = False) -> None:
+        super().__init__(message)
+        self.waits = waits
 
 
 class WrongMediaType(ServingError):
@@ -57,7 +62,7 @@ _CODES = {404: "unknown_url", 405: "method_not_allowed"}
 
 def of_status(status: int, message: str) -> ServingError:
     """An HTTP status that the framework raised, as an error of ours."""
-    error = _TYPES.get(status, ServingError)(message)
+    error: ServingError = _TYPES.get(status, ServingError)(message)
     error.status = status
     error.code = _CODES.get(status, error.code if status in _TYPES else _word(status))
     error.type = "NotFoundError" if status == 404 else "BadRequestError" if status < 500 else error.type
@@ -95,7 +100,7 @@ def error_headers(error: ServingError, retry_after_s: int = 1) -> Headers:
         headers.append((b"retry-after", b"%d" % wait))
     if isinstance(error, Unauthorized):
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(error, ShuttingDown | TooLarge):
+    if isinstance(error, ShuttingDown) or (isinstance(error, TooLarge) and error.waits):
         headers.append((b"connection", b"close"))
     return headers
 

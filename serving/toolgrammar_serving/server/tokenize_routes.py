@@ -38,9 +38,14 @@ class Detokenize(msgspec.Struct, kw_only=True):
     skip_special_tokens: bool | None = None
 
 
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
 class _Which(msgspec.Struct):
-    prompt: msgspec.Raw | None = None
-    messages: msgspec.Raw | None = None
+    """Which members a body has. null is as good as absent."""
+
+    prompt: msgspec.Raw = _ABSENT
+    messages: msgspec.Raw = _ABSENT
 
 
 _WHICH: Final = msgspec.json.Decoder(_Which)
@@ -59,10 +64,10 @@ class TokenizeRoute:
         service = self._service
         data = await read_body(of_scope(scope), receive, service.config.limits.body_bytes)
         which = read(_WHICH, data)
-        if (which.prompt is None) == (which.messages is None):
+        if (which.prompt == _ABSENT) == (which.messages == _ABSENT):
             raise refuse("Either prompt or messages is needed.", "prompt", "missing_parameter")
         with service.request():
-            if which.messages is None:
+            if which.messages == _ABSENT:
                 text = read(_TEXT, data)
                 service.model(text.model)
                 ids = await service.text.encode(

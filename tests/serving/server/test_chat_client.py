@@ -8,10 +8,10 @@ from typing import Any
 import openai
 import pytest
 from serving_http import Live, Script, Step, call, content, reasoning, serving
-
-from toolgrammar import Call, Content, Diagnostic, Message
 from toolgrammar_serving.chat import ChatFinish
 from toolgrammar_serving.text import Alternative, TokenLogprob
+
+from toolgrammar import Call, Content, Diagnostic, Message
 
 MESSAGES: Any = [{"role": "user", "content": "x"}]
 TOOLS: Any = [
@@ -36,7 +36,7 @@ def joined(chunks: list[Any]) -> dict[int, dict[str, Any]]:
     for chunk in chunks:
         assert chunk.object == "chat.completion.chunk"
         for choice in chunk.choices:
-            new = {"content": "", "reasoning": "", "calls": [], "finish": None}
+            new: dict[str, Any] = {"content": "", "reasoning": "", "calls": [], "finish": None}
             one = found.setdefault(choice.index, new)
             delta = choice.delta.model_dump(exclude_unset=True)
             one["content"] += delta.get("content") or ""
@@ -103,7 +103,10 @@ def test_the_client_library_s_own_stream_helper_reads_a_call() -> None:
             done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
             final = stream.get_final_completion()
     assert [(event.name, event.arguments) for event in done] == [("book_slot", '{"hour": 9}'), ("look", "{}")]
-    assert [json.loads(c.function.arguments) for c in final.choices[0].message.tool_calls or ()] == [{"hour": 9}, {}]
+    assert [json.loads(c.function.arguments) for c in final.choices[0].message.tool_calls or ()] == [
+        {"hour": 9},
+        {},
+    ]
 
 
 def logprob(text: str, value: float, *others: tuple[str, float]) -> TokenLogprob:
@@ -115,7 +118,9 @@ def logprob(text: str, value: float, *others: tuple[str, float]) -> TokenLogprob
 
 def test_logprobs_in_both_modes() -> None:
     steps = [
-        Step([Content("ab", 0, 2)], 2, logprobs=[logprob("a", -0.5, ("a", -0.5), ("é", -1.0)), logprob("b", -2.0)]),
+        Step(
+            [Content("ab", 0, 2)], 2, logprobs=[logprob("a", -0.5, ("a", -0.5), ("é", -1.0)), logprob("b", -2.0)]
+        ),
         Step([], 1, logprobs=[logprob("", float("-inf"))]),
     ]
     with serving(Script([steps])) as live, client(live) as api:
@@ -148,7 +153,10 @@ def test_token_ids_and_counts_in_every_event() -> None:
     extra = {"return_token_ids": True}
     with serving(Script([steps])) as live, client(live) as api:
         options: Any = {"model": "m", "messages": MESSAGES, "extra_body": extra}
-        streaming: Any = {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        streaming: Any = {
+            "stream": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        }
         chunks = list(api.chat.completions.create(**options, **streaming))
         answer = api.chat.completions.create(**options)
     assert chunks[0].prompt_token_ids == answer.prompt_token_ids == list(range(11))
@@ -202,9 +210,7 @@ def test_the_extension_has_spans_and_remarks() -> None:
         "format": "hermes",
         "spans": [[0, 1, "content"], [1, 9, "call"]],
         "calls": [{"index": 0, "status": "complete", "known": True, "span": [1, 9]}],
-        "diagnostics": [
-            {"code": "W201", "severity": "info", "message": "trailing comma dropped", "span": [3, 4]}
-        ],
+        "diagnostics": [{"code": "W201", "severity": "info", "message": "trailing comma dropped", "span": [3, 4]}],
         "unfinished": False,
         "tail": "",
     }

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 from serving_http import Script, Stage, Step, call, content, events_of, post, read_response, reasoning, serving
-
-from toolgrammar import CallEnd, CallStart, Content, Reasoning
 from toolgrammar_serving.chat import ChatFinish
 from toolgrammar_serving.server import ServerConfig, create_app
+
+from toolgrammar import CallEnd, CallStart, Content, Reasoning
 
 BODY = {"model": "m", "stream": True, "request_id": "r", "messages": [{"role": "user", "content": "x"}]}
 STEPS = [
@@ -37,8 +37,8 @@ DELTAS = [
 
 def expected(created: int) -> bytes:
     head = (
-        b'data: {"id":"chatcmpl-r","object":"chat.completion.chunk","created":%d,"model":"m","choices":[{"index":0,'
-        b'"delta":{' % created
+        b'data: {"id":"chatcmpl-r","object":"chat.completion.chunk","created":%d,"model":"m","choices":['
+        b'{"index":0,"delta":{' % created
     )
     last = head + b'},"finish_reason":"tool_calls","stop_reason":null}]}\n\ndata: [DONE]\n\n'
     return b"".join([head + delta + b'},"finish_reason":null}]}\n\n' for delta in DELTAS]) + last
@@ -122,7 +122,11 @@ def test_a_call_that_is_cut_gets_no_arguments_it_did_not_have() -> None:
             connection.sendall(post("/v1/chat/completions", {**BODY, "stream": False}))
             whole = msgspec.json.decode(read_response(connection)[2])
     assert [event["choices"][0]["delta"] for event in found[1:]] == [
-        {"tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": {"name": "f", "arguments": ""}}]},
+        {
+            "tool_calls": [
+                {"index": 0, "id": "call_0", "type": "function", "function": {"name": "f", "arguments": ""}}
+            ]
+        },
         {},
     ]
     assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}
