@@ -98,10 +98,13 @@ def test_both_modes_say_the_same(n: int) -> None:
 
 
 def test_the_client_library_s_own_stream_helper_reads_a_call() -> None:
-    with serving(Script([ANSWER], ChatFinish("tool_calls"))) as live, client(live) as api:
-        with api.chat.completions.stream(model="m", messages=MESSAGES, tools=TOOLS) as stream:
-            done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
-            final = stream.get_final_completion()
+    with (
+        serving(Script([ANSWER], ChatFinish("tool_calls"))) as live,
+        client(live) as api,
+        api.chat.completions.stream(model="m", messages=MESSAGES, tools=TOOLS) as stream,
+    ):
+        done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
+        final = stream.get_final_completion()
     assert [(event.name, event.arguments) for event in done] == [("book_slot", '{"hour": 9}'), ("look", "{}")]
     assert [json.loads(c.function.arguments) for c in final.choices[0].message.tool_calls or ()] == [
         {"hour": 9},

@@ -110,16 +110,19 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     bodies = [{"stream": stream, "messages": [{"role": "user", "content": text}]} for text, stream in (
         ("ab", True), ("cd", False), ("ef", True),
     )]  # fmt: skip
-    with serving(script) as live, live.send(b"".join([post(CHAT, body) for body in bodies])) as connection:
-        with connection.makefile("rb") as file:
-            texts = []
-            for body in bodies:
-                _, _, data = read_response(connection, file)
-                if body["stream"]:
-                    deltas = [event["choices"][0]["delta"] for event in events_of(data)]
-                    texts.append("".join([delta.get("content", "") for delta in deltas]))
-                else:
-                    texts.append(msgspec.json.decode(data)["choices"][0]["message"]["content"])
+    with (
+        serving(script) as live,
+        live.send(b"".join([post(CHAT, body) for body in bodies])) as connection,
+        connection.makefile("rb") as file,
+    ):
+        texts = []
+        for body in bodies:
+            _, _, data = read_response(connection, file)
+            if body["stream"]:
+                deltas = [event["choices"][0]["delta"] for event in events_of(data)]
+                texts.append("".join([delta.get("content", "") for delta in deltas]))
+            else:
+                texts.append(msgspec.json.decode(data)["choices"][0]["message"]["content"])
     assert texts == ["ab", "cd", "ef"]
 
 
@@ -133,11 +136,13 @@ def test_a_connection_serves_many_requests() -> None:
 
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    with serving(Script([content("a")]), listen={"uds": str(path)}) as live:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(path))
-            connection.sendall(post(CHAT, {**BODY, "stream": True}))
-            assert len(events_of(read_response(connection)[2])) == 3
+    with (
+        serving(Script([content("a")]), listen={"uds": str(path)}) as live,
+        socket.socket(socket.AF_UNIX) as connection,
+    ):
+        connection.connect(str(path))
+        connection.sendall(post(CHAT, {**BODY, "stream": True}))
+        assert len(events_of(read_response(connection)[2])) == 3
     assert live.stage.requests
 
 
@@ -148,24 +153,28 @@ def test_tls(tmp_path: Path) -> None:
     subprocess.run([*made, *names], check=True, capture_output=True)
     tls = Tls(certfile=str(certificate), keyfile=str(key))
     context = ssl.create_default_context(cafile=str(certificate))
-    with serving(Script([content("a" * 100_000, "b")]), listen={"tls": tls}) as live:
-        with httpx.Client(verify=context) as api:
-            answer = api.post(f"https://127.0.0.1:{live.port}{CHAT}", json={**BODY, "stream": True})
+    with (
+        serving(Script([content("a" * 100_000, "b")]), listen={"tls": tls}) as live,
+        httpx.Client(verify=context) as api,
+    ):
+        answer = api.post(f"https://127.0.0.1:{live.port}{CHAT}", json={**BODY, "stream": True})
     deltas = [event["choices"][0]["delta"] for event in events_of(answer.content)]
     assert "".join([delta.get("content", "") for delta in deltas]) == "a" * 100_000 + "b"
 
 
 def test_a_root_path_is_what_a_proxy_took_away() -> None:
-    with serving(Script([content("a")]), root_path="/models/m", api_keys=("k",)) as live:
-        with live.send(b"") as connection:
-            for path in ("/health", "/models/m/health"):
-                connection.sendall(get(path))
-                assert read_response(connection)[0] == 200, path
-            for path in (CHAT, f"/models/m{CHAT}"):
-                connection.sendall(post(path, BODY, "X-API-Key: k"))
-                assert read_response(connection)[0] == 200, path
-            connection.sendall(get("/openapi.json"))
-            servers = msgspec.json.decode(read_response(connection)[2])["servers"]
+    with (
+        serving(Script([content("a")]), root_path="/models/m", api_keys=("k",)) as live,
+        live.send(b"") as connection,
+    ):
+        for path in ("/health", "/models/m/health"):
+            connection.sendall(get(path))
+            assert read_response(connection)[0] == 200, path
+        for path in (CHAT, f"/models/m{CHAT}"):
+            connection.sendall(post(path, BODY, "X-API-Key: k"))
+            assert read_response(connection)[0] == 200, path
+        connection.sendall(get("/openapi.json"))
+        servers = msgspec.json.decode(read_response(connection)[2])["servers"]
     assert servers == [{"url": "/models/m"}]
 
 

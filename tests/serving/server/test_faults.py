@@ -95,19 +95,22 @@ def test_a_client_that_leaves_while_its_prompt_is_prepared_starts_nothing() -> N
 def test_an_engine_that_dies_ends_every_stream_with_an_error() -> None:
     lost = EngineLost("The engine died.")
     with serving(Script([content("a", "b")], lost, hold=[2])) as live:
-        with begun(live, STREAM) as (_, one), begun(live, {**STREAM, "n": 2}) as (_, two):
-            with live.send(post(CHAT, BODY)) as whole:
-                wait_for(live, lambda: len(live.stage.running) == 3)
-                live.stage.alive = False
-                live.go(3)
-                for stream in (one, two):
-                    *_, error, done = b"".join(stream).split(b"\n\n")[:-1]
-                    assert done == b"data: [DONE]"
-                    told = msgspec.json.decode(error.removeprefix(b"data: "))["error"]
-                    assert (told["message"], told["code"], told["status"]) == (lost.message, lost.code, 503)
-                status, headers, data = read_response(whole)
-                assert (status, headers["retry-after"]) == (503, "1")
-                assert msgspec.json.decode(data)["error"]["code"] == "engine_unavailable"
+        with (
+            begun(live, STREAM) as (_, one),
+            begun(live, {**STREAM, "n": 2}) as (_, two),
+            live.send(post(CHAT, BODY)) as whole,
+        ):
+            wait_for(live, lambda: len(live.stage.running) == 3)
+            live.stage.alive = False
+            live.go(3)
+            for stream in (one, two):
+                *_, error, done = b"".join(stream).split(b"\n\n")[:-1]
+                assert done == b"data: [DONE]"
+                told = msgspec.json.decode(error.removeprefix(b"data: "))["error"]
+                assert (told["message"], told["code"], told["status"]) == (lost.message, lost.code, 503)
+            status, headers, data = read_response(whole)
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert msgspec.json.decode(data)["error"]["code"] == "engine_unavailable"
         with httpx.Client(base_url=live.base) as api:
             assert api.get("/health").status_code == 503
             assert api.post(CHAT, json=STREAM).status_code == 503
@@ -160,24 +163,29 @@ def test_a_reader_that_stays_slow_is_cut_off() -> None:
 
 
 def test_a_silent_stream_is_kept_alive_by_comments() -> None:
-    with serving(Script([content("a", "b")], hold=[1, 2]), keep_alive_s=0.02) as live:
-        with begun(live, STREAM) as (_, chunks):
-            assert next(chunks) == next(chunks) == b": keep-alive\n\n"
-            live.go(2)
-            rest = b"".join(chunks)
+    with (
+        serving(Script([content("a", "b")], hold=[1, 2]), keep_alive_s=0.02) as live,
+        begun(live, STREAM) as (_, chunks),
+    ):
+        assert next(chunks) == next(chunks) == b": keep-alive\n\n"
+        live.go(2)
+        rest = b"".join(chunks)
     assert [event["choices"][0]["delta"] for event in events_of(rest)] == [{"content": "b"}, {}]
 
 
 def test_comments_come_before_the_first_token_too() -> None:
-    with serving(Script([content("a")], hold=[0]), keep_alive_s=0.02) as live:
-        with live.send(post(CHAT, STREAM)) as connection, connection.makefile("rb") as file:
-            assert read_head(file)[0] == 200
-            chunks = iter_chunks(file)
-            first = next(chunks)
-            assert first.startswith(b"data: ") and first.endswith(b": keep-alive\n\n")
-            assert next(chunks) == b": keep-alive\n\n"
-            live.go()
-            assert b"".join(chunks).endswith(b"data: [DONE]\n\n")
+    with (
+        serving(Script([content("a")], hold=[0]), keep_alive_s=0.02) as live,
+        live.send(post(CHAT, STREAM)) as connection,
+        connection.makefile("rb") as file,
+    ):
+        assert read_head(file)[0] == 200
+        chunks = iter_chunks(file)
+        first = next(chunks)
+        assert first.startswith(b"data: ") and first.endswith(b": keep-alive\n\n")
+        assert next(chunks) == b": keep-alive\n\n"
+        live.go()
+        assert b"".join(chunks).endswith(b"data: [DONE]\n\n")
 
 
 def test_too_many_requests_are_told_when_to_come_back() -> None:
@@ -201,20 +209,23 @@ def test_a_long_queue_in_the_engine_is_not_made_longer() -> None:
 
 
 def test_a_drain_loses_no_stream() -> None:
-    with serving(Script([content("a", "b")], hold=[1]), drain_s=DEADLINE_S) as live:
-        with begun(live, STREAM) as (_, chunks), live.send(b"") as other:
-            live.server.begin_drain()
-            other.sendall(post(CHAT, BODY))
-            status, headers, data = read_response(other)
-            assert (status, headers["connection"], headers["retry-after"]) == (503, "close", "1")
-            assert msgspec.json.decode(data)["error"]["code"] == "server_shutting_down"
-            with httpx.Client(base_url=live.base) as api:  # new connections are met, too
-                codes = [api.get(path).status_code for path in ("/ready", "/health", "/live")]
-            assert codes == [503, 200, 200]
-            live.go()
-            events = events_of(b"".join(chunks))
-            live.thread.join(DEADLINE_S)
-            assert not live.thread.is_alive()
+    with (
+        serving(Script([content("a", "b")], hold=[1]), drain_s=DEADLINE_S) as live,
+        begun(live, STREAM) as (_, chunks),
+        live.send(b"") as other,
+    ):
+        live.server.begin_drain()
+        other.sendall(post(CHAT, BODY))
+        status, headers, data = read_response(other)
+        assert (status, headers["connection"], headers["retry-after"]) == (503, "close", "1")
+        assert msgspec.json.decode(data)["error"]["code"] == "server_shutting_down"
+        with httpx.Client(base_url=live.base) as api:  # new connections are met, too
+            codes = [api.get(path).status_code for path in ("/ready", "/health", "/live")]
+        assert codes == [503, 200, 200]
+        live.go()
+        events = events_of(b"".join(chunks))
+        live.thread.join(DEADLINE_S)
+        assert not live.thread.is_alive()
     assert [event["choices"][0]["finish_reason"] for event in events] == [None, "stop"]
 
 

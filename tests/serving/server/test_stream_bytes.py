@@ -101,9 +101,11 @@ def test_several_events_of_one_step_are_one_chunk_in_order() -> None:
             CallEnd(0, "i", "complete", 5, 9),
         ]
     )
-    with serving(Script([[step]], ChatFinish("tool_calls"))) as live:
-        with live.send(post("/v1/chat/completions", BODY)) as connection:
-            found = events_of(read_response(connection)[2])
+    with (
+        serving(Script([[step]], ChatFinish("tool_calls"))) as live,
+        live.send(post("/v1/chat/completions", BODY)) as connection,
+    ):
+        found = events_of(read_response(connection)[2])
     assert [event["choices"][0]["delta"] for event in found] == [
         {"role": "assistant", "content": ""},
         {"reasoning": "ab", "reasoning_content": "ab"},
@@ -116,11 +118,13 @@ def test_several_events_of_one_step_are_one_chunk_in_order() -> None:
 
 def test_a_call_that_is_cut_gets_no_arguments_it_did_not_have() -> None:
     steps = call(0, "f", status="incomplete")
-    with serving(Script([steps], ChatFinish("length"))) as live:
-        with live.send(post("/v1/chat/completions", BODY)) as connection:
-            found = events_of(read_response(connection)[2])
-            connection.sendall(post("/v1/chat/completions", {**BODY, "stream": False}))
-            whole = msgspec.json.decode(read_response(connection)[2])
+    with (
+        serving(Script([steps], ChatFinish("length"))) as live,
+        live.send(post("/v1/chat/completions", BODY)) as connection,
+    ):
+        found = events_of(read_response(connection)[2])
+        connection.sendall(post("/v1/chat/completions", {**BODY, "stream": False}))
+        whole = msgspec.json.decode(read_response(connection)[2])
     assert [event["choices"][0]["delta"] for event in found[1:]] == [
         {
             "tool_calls": [
@@ -134,10 +138,12 @@ def test_a_call_that_is_cut_gets_no_arguments_it_did_not_have() -> None:
 
 
 def test_half_a_surrogate_pair_does_not_break_a_stream() -> None:
-    with serving(Script([content("a\ud83cb")])) as live:
-        with live.send(post("/v1/chat/completions", BODY)) as connection:
-            found = events_of(read_response(connection)[2])
-            connection.sendall(post("/v1/chat/completions", {**BODY, "stream": False}))
-            whole = msgspec.json.decode(read_response(connection)[2])
+    with (
+        serving(Script([content("a\ud83cb")])) as live,
+        live.send(post("/v1/chat/completions", BODY)) as connection,
+    ):
+        found = events_of(read_response(connection)[2])
+        connection.sendall(post("/v1/chat/completions", {**BODY, "stream": False}))
+        whole = msgspec.json.decode(read_response(connection)[2])
     assert found[1]["choices"][0]["delta"]["content"] == "a\ufffdb"
     assert whole["choices"][0]["message"]["content"] == "a\ufffdb"
