@@ -17,7 +17,7 @@ from toolgrammar_serving.engine_client.sockets import ZmqSocket, waiting_message
 
 #: When to look after a connection was closed, in seconds: what the engine sent last is to be taken in first, and
 #: the socket may learn of the end a little later than its monitor.
-_LOOK_AFTER_S: Final = (0.1, 0.5)
+_LOOK_AFTER_S: Final = (0.05, 0.2, 0.5)
 
 
 class Connections:
