@@ -37,8 +37,7 @@ _ABORTS_A_MESSAGE: Final = 1024
 
 
 class EngineClient:
-    """Made by ``connect`` when all ranks are there. ``info``: what they are. ``alive``: no loss of an engine so
-    far.
+    """Made by ``connect`` when all ranks are there. ``info``: what they are. ``alive``: no engine was lost so far.
 
     One rank lost is the whole engine lost: every sink hears it, and nothing is taken any more.
     All methods are for the loop's own thread.
@@ -68,8 +67,7 @@ class EngineClient:
     # ---- requests
 
     def add(self, request: EngineCoreRequest, sink: OutputSink) -> None:
-        """Send a request; its outputs go to ``sink`` from now on. ``client_index`` and ``current_wave`` are filled
-        in.
+        """Send a request; its outputs go to ``sink`` from now on. Fills in ``client_index`` and ``current_wave``.
 
         EngineLost if there is no engine, BadRequest for a ``data_parallel_rank`` that is none of ours, ValueError
         for an id that is in flight. If it raises, the sink hears nothing.
@@ -79,6 +77,8 @@ class EngineClient:
         request_id = request.request_id
         if request_id in self._flights:
             raise ValueError(f"request {request_id} is in flight already")
+        if self._aborts:
+            self._flush_aborts()  # one of them may be of this very id
         request.client_index = self._client_index
         coordinator = self._coordinator
         if coordinator is not None:
@@ -125,8 +125,7 @@ class EngineClient:
         return list(self._book.latest) if self._book is not None else []
 
     def on_lost(self, callback: Callable[[EngineLost], None]) -> None:
-        """Have ``callback`` called once when the engine is lost, after the sinks; at once if it is lost
-        already."""
+        """Have ``callback`` called when the engine is lost, after the sinks; at once if it is lost already."""
         if self.alive:
             self._on_lost.append(callback)
         elif not self._closed:

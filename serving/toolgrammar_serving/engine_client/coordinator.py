@@ -17,8 +17,7 @@ _SUBSCRIBE: Final = b"\x01"
 
 
 class _Publication(msgspec.Struct, array_like=True):
-    """``counts``: waiting, running and cache usage of each rank of the deployment, None if only the wave
-    changed."""
+    """``counts``: waiting, running and cache usage of every rank; None if only the wave changed."""
 
     counts: list[tuple[float, float, float]] | None
     wave: int

@@ -39,8 +39,7 @@ class Flight:
 
 
 class Delivery:
-    """The requests in flight. ``over`` is told of each that the engine ended, ``give_up`` of each that we must
-    abort."""
+    """The requests in flight. ``over`` is told of each that has ended, ``give_up`` of each that we must abort."""
 
     def __init__(self, over: Callable[[Flight], None], give_up: Callable[[str, Flight], None]) -> None:
         self.flights: dict[str, Flight] = {}
@@ -124,8 +123,7 @@ class Delivery:
         _tell_lost(request_id, flight, EngineLost("internal error", code="internal_error"))
 
     def _end_silent(self, finished: Iterable[str]) -> None:
-        """Requests that the engine is done with, and of which it sent no last output: a stream must have an
-        end."""
+        """Requests that the engine is done with and sent no last output of: a stream must have an end."""
         for request_id in finished:
             flight = self.flights.get(request_id)
             if flight is not None:

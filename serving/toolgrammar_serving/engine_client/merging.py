@@ -49,8 +49,7 @@ _ONCE = (
 
 
 def is_plain(output: EngineCoreOutput) -> bool:
-    """Nothing but tokens: the output of a step in the middle. What only comes with a finish reason needs no
-    look."""
+    """Nothing but tokens: a step in the middle. What comes with a finish reason only needs no look."""
     return (
         output.finish_reason is None
         and output.new_logprobs is None

@@ -43,8 +43,7 @@ class Adopted:
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """Addresses to bind, ``ipc://`` or ``tcp://host:port``; port 0 takes a free one. Somebody tells them to the
-    engines.
+    """Addresses to bind, ``ipc://`` or ``tcp://host:port``, port 0 for a free one. Somebody tells the engines.
 
     ``client_index``: this process's place in the lists of addresses that the engines got, of ``client_count``.
     """
@@ -62,8 +61,7 @@ Endpoint: TypeAlias = Adopted | Bound
 
 
 class Sockets:
-    """Open sockets, listening: engines may connect from now on. ``input_address`` and ``output_address`` are
-    exact."""
+    """Open sockets, listening: engines may connect from now on. The addresses have the real ports."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -89,8 +87,7 @@ class Sockets:
 
 
 def listen(host: str) -> tuple[int, str]:
-    """A listening TCP socket to be ``Adopted`` by a front-end process: its descriptor, inheritable, and
-    address."""
+    """A listening TCP socket to be ``Adopted``, maybe by a child process: descriptor, inheritable, and address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, 0), family=family, backlog=1024)
     sock.set_inheritable(True)
@@ -111,8 +108,7 @@ def ipc_addresses(directory: str, count: int) -> list[tuple[str, str]]:
 
 
 def watch(handle: ZmqSocket, callback: Callable[[], None]) -> Callable[[], None]:
-    """Call ``callback`` on the running loop whenever ``handle`` may have messages, and once soon. Returns the
-    undo.
+    """Call ``callback`` on the running loop when ``handle`` may have messages, and once soon. Returns the undo.
 
     The descriptor is edge triggered: the callback must receive until zmq.Again, or have itself called again.
     Sends on the same socket may swallow an edge; look again after them.

@@ -221,6 +221,27 @@ def test_an_id_in_flight_is_not_taken_twice():
     asyncio.run(main())
 
 
+def test_an_abort_never_overtakes_a_later_request_of_the_same_id():
+    async def main():
+        async with rig() as it:
+            (engine,) = it.engines
+            for _ in range(2):
+                it.client.add(request("a"), sink := Sink())
+                it.client.abort(["a"])
+            it.client.add(request("a"), sink)
+            await turn()
+            assert [one.request_id for one in engine.adds()] == ["a"]
+            assert engine.aborts() == ["a"]
+            assert [one.request_id for one in engine.adds()] == ["a"]
+            assert engine.aborts() == ["a"]
+            assert [one.request_id for one in engine.adds()] == ["a"]
+            engine.says("a", [1], STOP)
+            await sink.over()
+            assert sink.tokens == [1]
+
+    asyncio.run(main())
+
+
 def test_a_rank_that_is_none_of_ours_is_the_clients_mistake():
     async def main():
         async with rig(ranks=2, first_rank=4) as it:
