@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from toolgrammar_serving.engine_client import EngineInfo, OutputSink
-from toolgrammar_serving.errors import BadRequest, ServingError
+from toolgrammar_serving.errors import BadRequest
 from toolgrammar_serving.llm.defaults import ModelDefaults
 from toolgrammar_serving.llm.generation import Aborter, Generation
 from toolgrammar_serving.llm.requests import GenerateRequest, TokenSink
@@ -65,7 +65,7 @@ class LLM:
                 message = _engine_request(request, sequence.request_id, _child(params, sequence.index), now)
                 self.client.add(message, sequence)
                 sequence.running = True
-        except ServingError:
+        except Exception:
             generation.abort()
             raise
         return generation
