@@ -16,7 +16,7 @@ PAGE: Final = 32  # tokens in a block on the host: prefixes are shared in whole 
 _PAGE_FLASH: Final = 256  # what flash attention's kernels over block tables take
 _CPU_BATCH_TOKENS: Final = 512
 _CPU_SHARE: Final = 0.25  # of the free memory, if nobody says more
-_CPU_AT_MOST: Final = 4 * 2**30
+_CPU_AT_MOST: Final = 2 * 2**30
 _INDEX_BYTES: Final = 16
 
 
