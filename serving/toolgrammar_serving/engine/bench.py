@@ -78,17 +78,17 @@ class Alone:
         torch.set_num_threads(threads)
         from toolgrammar_serving.engine.loading import choose_dtype
 
-        self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            model, dtype=choose_dtype(dtype)
-        ).eval()
+        auto: Any = transformers.AutoModelForCausalLM
+        self._model = auto.from_pretrained(model, dtype=choose_dtype(dtype)).eval()
 
     def generate(self, prompts: list[list[int]], length: int) -> tuple[float, list[list[int]]]:
-        from transformers import ContinuousBatchingConfig, GenerationConfig
+        import transformers
 
-        config = ContinuousBatchingConfig(
+        generation: Any = transformers.GenerationConfig
+        config = transformers.ContinuousBatchingConfig(
             num_blocks=1 + sum(len(one) + length + 256 for one in prompts) // 256, max_batch_tokens=512
         )
-        wanted = GenerationConfig(do_sample=False, max_new_tokens=length, eos_token_id=-1)
+        wanted = generation(do_sample=False, max_new_tokens=length, eos_token_id=-1)
         began = time.perf_counter()
         results = self._model.generate_batch(
             prompts, generation_config=wanted, continuous_batching_config=config, persistent_manager=True

@@ -7,9 +7,9 @@ free memory itself.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Final, NamedTuple
 
-import psutil
 import torch
 
 PAGE: Final = 32  # tokens in a block on the host: prefixes are shared in whole blocks
@@ -51,7 +51,7 @@ def plan(
     batch = max(max_batch_tokens or _CPU_BATCH_TOKENS, max_num_seqs)
     if budget is None and device.type != "cpu":
         return Plan(PAGE, None, batch)
-    given = budget or min(int(psutil.virtual_memory().available * _CPU_SHARE), _CPU_AT_MOST)
+    given = budget or _default_budget()
     mask = batch * dtype.itemsize * (2 if getattr(config, "sliding_window", None) else 1)
     tokens = (given - batch * mask) // (token_bytes(config, dtype) + mask + _INDEX_BYTES)
     useful = max_num_seqs * max_model_len
@@ -60,6 +60,11 @@ def plan(
         needed = batch * mask + PAGE * (token_bytes(config, dtype) + mask + _INDEX_BYTES)
         raise NoRoom(f"the KV cache needs {needed} bytes at least with {batch} tokens a step; {given} were given")
     return Plan(PAGE, blocks, batch)
+
+
+def _default_budget() -> int:
+    psutil: Any = importlib.import_module("psutil")  # transformers needs it, too; it has no types
+    return min(int(psutil.virtual_memory().available * _CPU_SHARE), _CPU_AT_MOST)
 
 
 def token_bytes(config: Any, dtype: torch.dtype) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig
 from transformers.generation.continuous_batching import ContinuousBatchingManager
-from transformers.generation.continuous_batching.continuous_api import ContinuousBatchProcessor
+from transformers.generation.continuous_batching.continuous_api import ContinuousBatchProcessor, OutputRouter
 from transformers.generation.continuous_batching.initialization import update_cb_config_after_cache_creation
 from transformers.generation.continuous_batching.model_runner import infer_max_single_request_tokens
 
@@ -121,7 +121,7 @@ class Executor:
         return not self._scheduler.active_requests
 
 
-class _Nowhere:
+class _Nowhere(OutputRouter):
     """Where transformers delivers its output objects: we have read the tokens already."""
 
     def deliver_batch(self, outputs: object) -> None:
@@ -130,7 +130,8 @@ class _Nowhere:
 
 def _assemble(model: Any, config: Any) -> tuple[Any, Cache]:
     """What transformers' manager would put together, with our parts; its thread is never started."""
-    manager = ContinuousBatchingManager(model, GenerationConfig(do_sample=False, eos_token_id=-1), config)
+    generation: Any = GenerationConfig
+    manager = ContinuousBatchingManager(model, generation(do_sample=False, eos_token_id=-1), config)
     config = manager.continuous_batching_config
     text = model.config.get_text_config()
     cache = Cache(

@@ -67,7 +67,8 @@ def load(path: str, *, device: torch.device, dtype: torch.dtype | str, attention
     """Load weights onto ``device``. Raises ``CannotLoad``."""
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    quiet: Any = transformers.utils.logging.disable_progress_bar
+    quiet()
     directory = Path(path)
     if not directory.exists():
         raise CannotLoad(f"no model directory {path} (models are read from local directories only)")
@@ -76,7 +77,7 @@ def load(path: str, *, device: torch.device, dtype: torch.dtype | str, attention
         where["gguf_file"] = gguf.name
         directory = gguf.parent
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(
+        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=dtype, **_attention(attention, device), **where, **_unpacked(gguf)
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:

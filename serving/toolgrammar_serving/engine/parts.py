@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from toolgrammar_serving.engine.request import Request
 from toolgrammar_serving.engine.sampler import Sampler
 
 
-class Sequence(RequestState):  # type: ignore[misc]
+class Sequence(RequestState):
     """A request in the scheduler's eyes."""
 
     def __init__(self, request: Request, tokens: list[int]) -> None:
@@ -54,12 +54,14 @@ class Sequence(RequestState):  # type: ignore[misc]
         """Outputs go another way."""
 
 
-class Scheduler(FIFOScheduler):  # type: ignore[misc]
+class Scheduler(FIFOScheduler):
     """First come, first served; notes how much of a prompt was found in the cache."""
 
     def _infer_request_tokens(self, state: Any, removed: set[str]) -> list[int]:
+        tokens: list[int]
         if state.status != RequestStatus.PENDING:
-            return super()._infer_request_tokens(state, removed)  # type: ignore[no-any-return]
+            tokens = super()._infer_request_tokens(state, removed)
+            return tokens
         request = state.request
         if request.private or not request.reads_cache:
             tokens = state.remaining_prefill_tokens
@@ -68,19 +70,19 @@ class Scheduler(FIFOScheduler):  # type: ignore[misc]
         if not request.out:  # one that starts again would find its own tokens
             request.cached_tokens = state.position_offset
             request.scheduled_at = time.monotonic()
-        return tokens  # type: ignore[no-any-return]
+        return tokens
 
 
-class Cache(PagedAttentionCache):  # type: ignore[misc]
+class Cache(PagedAttentionCache):
     """Blocks of requests with a salt are found by nobody."""
 
     def count_new_complete_blocks(self, state: Any, request_len: int) -> dict[str, int]:
         if state.request.private:
             return {}
-        return super().count_new_complete_blocks(state, request_len)  # type: ignore[no-any-return]
+        return super().count_new_complete_blocks(state, request_len)
 
 
-class Runner(ModelRunner):  # type: ignore[misc]
+class Runner(ModelRunner):
     """The forward pass as transformers has it; sampling is ours."""
 
     sampler: Sampler
@@ -89,7 +91,8 @@ class Runner(ModelRunner):  # type: ignore[misc]
     _more_rows = False
 
     def compute_batch(self, model: Any, batch_data: dict[str, Any]) -> None:
-        batch = [future for future in self.inputs_and_outputs.requests_in_batch if _ours(future)]
+        futures: list[Any] = cast(Any, self.inputs_and_outputs).requests_in_batch
+        batch = [future for future in futures if isinstance(future.state, Sequence)]
         sampled = [future.state.request for future in batch if future.has_new_token]
         count = len(sampled)
         prompts = _prompt_rows(batch)
@@ -123,15 +126,10 @@ class Runner(ModelRunner):  # type: ignore[misc]
             self._logits = logits[0].float()
             return
         if self._static is None:
-            self._static = torch.zeros(
-                self.cb_config.max_requests_per_batch, logits.shape[-1], device=logits.device
-            )
+            rows = self.cb_config.max_requests_per_batch or logits.shape[1]
+            self._static = torch.zeros(rows, logits.shape[-1], device=logits.device)
         self._logits = self._static
         self._static[: logits.shape[1]].copy_(logits[0])
-
-
-def _ours(future: Any) -> bool:
-    return isinstance(future.state, Sequence)
 
 
 def _prompt_rows(batch: Many[Any]) -> list[tuple[list[int], Request, int]]:

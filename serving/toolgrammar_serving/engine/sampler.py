@@ -138,7 +138,7 @@ class _Draw:
         """A token for each of ``rows``."""
         scores = logits[self.index] / self.temperature
         if not self.ranked:
-            return self._pick(torch.softmax(scores, -1)).tolist()  # type: ignore[no-any-return]
+            return self._pick(torch.softmax(scores, -1)).tolist()
         width = scores.shape[-1]
         if 0 < self.widest < width:
             scores, ids = scores.topk(self.widest, dim=-1)
@@ -149,7 +149,7 @@ class _Draw:
         chances = torch.softmax(scores, -1)
         chances.masked_fill_(chances.cumsum(-1) - chances >= self.top_p, 0.0)
         picked = self._pick(chances)
-        return ids.gather(-1, picked.unsqueeze(1)).squeeze(1).tolist()  # type: ignore[no-any-return]
+        return ids.gather(-1, picked.unsqueeze(1)).squeeze(1).tolist()
 
     def _pick(self, chances: Tensor) -> Tensor:
         """Positions in ``chances`` [rows, candidates], which need not add up to 1."""
