@@ -9,8 +9,7 @@ import msgspec
 
 from toolgrammar.errors import ToolgrammarError
 from toolgrammar.parser import Start
-from toolgrammar_serving.chat import ChatRequest
-from toolgrammar_serving.chat.model import ChatModel, PreparedChat
+from toolgrammar_serving.chat import ChatModel, ChatRequest, PreparedChat
 from toolgrammar_serving.engine_client import EngineClient
 from toolgrammar_serving.launch.options import Options
 from toolgrammar_serving.launch.plan import Plan
