@@ -9,8 +9,6 @@ import msgspec
 
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import ToolsError
-from toolgrammar.readings.constrain.graph import TooManyPlaces
-from toolgrammar.readings.structural_tag import structural_tag
 from toolgrammar_serving.chat.requests import ResponseFormat, ToolChoice
 from toolgrammar_serving.chat.schemas import depth, referable
 from toolgrammar_serving.chat.tools import ToolSet
@@ -107,6 +105,10 @@ def calls_tag(
 ) -> dict[str, Any] | None:
     """Calls in the format's own notation, None if it has none. ``start``: reasoning in front of them included,
     from what is open on; None: what stands behind reasoning."""
+    # Imported when it is needed: most servers never write a constraint.
+    from toolgrammar.readings.constrain.graph import TooManyPlaces
+    from toolgrammar.readings.structural_tag import structural_tag
+
     try:
         return structural_tag(
             grammar,

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from toolgrammar import Parser, registry
-from toolgrammar.combinators import Grammar
+from toolgrammar.combinators import Call, Envelope, Grammar
 from toolgrammar.errors import UnknownModelError
 from toolgrammar.language.detect import Evidence
 from toolgrammar.language.evidence import gather
+from toolgrammar.machine.checks import walk
 from toolgrammar.machine.tokens import Marks
 from toolgrammar.parser import Start
-from toolgrammar.readings.structural_tag import exports
 from toolgrammar.schema import ToolTable
 from toolgrammar_serving.chat.forced import Forced, forced
 from toolgrammar_serving.chat.framing import Frame, opens, written
@@ -91,7 +91,8 @@ class Format:
     @cached_property
     def calls(self) -> bool:
         """Whether the format has calls of its own."""
-        return exports(self.grammar)
+        nodes = (inner for rule in self.grammar.rules.values() for inner in walk(rule))
+        return any(isinstance(node, Call | Envelope) for node in nodes)
 
     @property
     def plain(self) -> bool:

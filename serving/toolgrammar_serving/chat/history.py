@@ -78,7 +78,7 @@ def _content(where: str, content: Any, traits: Traits, thoughts: list[str]) -> A
         (thoughts if kind == "thinking" else texts).append(text)
     if traits.parts:
         return [{"type": "text", "text": text} for text in texts]
-    return "\n".join(texts)
+    return traits.joint.join(texts)
 
 
 def _part(where: str, part: Any) -> tuple[str, str]:

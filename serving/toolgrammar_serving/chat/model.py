@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from toolgrammar_serving.chat.filters import Filter
 from toolgrammar_serving.chat.formats import Format, grammar_for
 from toolgrammar_serving.chat.plans import Constraint, Plan, Planner
 from toolgrammar_serving.chat.prompts import Renderer, TemplateRenderer, variables_of
+from toolgrammar_serving.chat.renderers import PREFERRED, renderer_of
 from toolgrammar_serving.chat.requests import ChatRequest, ChatSink
 from toolgrammar_serving.chat.tools import ToolSet, ToolSets
 from toolgrammar_serving.errors import BadRequest
@@ -57,7 +58,7 @@ class ChatModel:
         trust_request_template: bool = False,
         named_finish: NamedFinish = "tool_calls",
         constrain: bool = True,
-        now: Any = datetime.now,
+        now: Callable[[], datetime] = datetime.now,
     ) -> None:
         """Raises ``UnknownModelError`` for a format that is none, ``ValueError`` for a template that is none."""
         self._text = text
@@ -65,7 +66,11 @@ class ChatModel:
         if template is not None:
             files.templates = {"default": template}
         self.format = Format(grammar_for(format, directory, template), text.tokenizer.special_tokens)
-        self._renderer = renderer or TemplateRenderer(files, trusted=trust_request_template, now=now)
+        templates: Renderer = TemplateRenderer(files, trusted=trust_request_template, now=now)
+        own = renderer_of(self.format.name, now)
+        if own is not None and template is None and (self.format.name in PREFERRED or not files.templates):
+            templates = own
+        self._renderer = renderer or templates
         self._defaults = dict(template_kwargs or {})
         self._tools = ToolSets()
         self._planner = Planner(self.format, constrain)

@@ -57,7 +57,7 @@ class Planner:
         table = tools.table
         if choice.mode == "named" and choice.names is not None:
             reading, table = "named", tools.narrowed(choice.names)
-        elif choice.mode == "required" or (choice.mode == "auto" and not self._format.calls and tools.names):
+        elif choice.mode == "required" or (choice.mode == "auto" and tools.names and not self._format.calls):
             reading = "required"
         wanted = Wanted(names, request.parallel_tool_calls, request.include_reasoning)
         return Plan(choice, tools, table, reading, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from toolgrammar_serving.chat.files import ChatFiles
 from toolgrammar_serving.chat.history import messages_for
@@ -46,10 +46,11 @@ class TemplateRenderer:
         """The prompt."""
         template = self._template(request.chat_template, tools)
         messages = messages_for(request.messages, template.traits)
-        given = {"tools": tools, "documents": request.documents, **variables}
+        given: dict[str, Any] = {"documents": request.documents, **variables}
         given["add_generation_prompt"] = request.add_generation_prompt and not request.continue_final_message
         refused: TemplateRefused | None = None
-        for attempt in _milder(messages):
+        for attempt, shown in _milder(messages, tools):
+            given["tools"] = shown
             try:
                 if request.continue_final_message:
                     return _continued(template, attempt, given)
@@ -77,19 +78,40 @@ class TemplateRenderer:
         return self._named[name]
 
 
-def _milder(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """``messages``, then with less that a template might refuse: raw arguments wrapped, late system messages said
-    by the user."""
-    yield messages
-    changed = [_wrapped(message) for message in messages]
-    if changed != messages:
-        yield changed
-    late = [
-        {**message, "role": "user"} if index and message["role"] == "system" else message
-        for index, message in enumerate(changed)
-    ]
-    if late != changed:
-        yield late
+_Attempt: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]] | None]
+
+
+def _milder(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> Iterator[_Attempt]:
+    """What is given to a template, then with less that it might refuse: raw arguments wrapped, an empty list for
+    no tools, late system messages said by the user, all of them."""
+    yield messages, tools
+    wrapped = [_wrapped(message) for message in messages]
+    if wrapped != messages:
+        yield wrapped, tools
+    if tools is None:
+        yield wrapped, []
+    for first in (1, 0):
+        said = _said_by_user(wrapped, first)
+        if said != wrapped:
+            yield said, tools
+
+
+def _said_by_user(messages: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    """System messages from place ``first`` on as a part of the user's next message, or as one."""
+    found: list[dict[str, Any]] = []
+    waiting: list[str] = []
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        if message["role"] == "system" and index >= first and isinstance(content, str):
+            waiting.append(content)
+        elif waiting and message["role"] == "user" and isinstance(content, str):
+            found.append({**message, "content": "\n\n".join([*waiting, content])})
+            waiting = []
+        else:
+            found += [{"role": "user", "content": "\n\n".join(waiting)}] if waiting else []
+            waiting = []
+            found.append(message)
+    return [*found, {"role": "user", "content": "\n\n".join(waiting)}] if waiting else found
 
 
 def _wrapped(message: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Traits(msgspec.Struct, frozen=True):
     arguments: Literal["object", "text"] = "object"
     silent: Literal["absent", "null", "empty"] = "absent"
     empty: bool = True
+    joint: str = "\n"
 
 
 def tried(render: Render) -> Traits:
