@@ -1,22 +1,26 @@
 """A grammar as a constraint for guided decoding: a structural tag, as xgrammar takes it and engines pass it on.
 
     >>> tools = [{"type": "function", "function": {"name": "weld", "strict": True, "parameters": {...}}}]
-    >>> structural_tag(registry.load("hermes"), tools, choice="required", reasoning=False)
-    {'type': 'structural_tag', 'format': {'type': 'sequence', 'elements': [...]}}
+    >>> structural_tag(registry.load("hermes"), tools, choice="required")
+    {'type': 'structural_tag', 'format': {'type': 'plus', 'content': {'type': 'sequence', 'elements': [...]}}}
 
-The constraint is written from the grammar's own nodes, for the offered tools. What it admits reads back as complete
-calls of these tools; the renderer's text for such calls is admitted, and other layouts that the grammar reads.
+The constraint is written from the grammar's own nodes. What it admits reads back as complete calls of the tools; the
+renderer's text for such calls is admitted, if arguments stand in the order of the schema, and so are the other
+layouts that the grammar reads.
 
-``auto``: any text, until something begins a call; from there on the call must be right. A marker that only begins calls
-is enough; where an opener may be prose as well (a bare ``{``, a ``[``), it takes the name of an offered tool.
-``required``: calls and nothing but calls, behind reasoning if there is any. ``named``: one call.
+``auto``      any text, until something begins a call; from there on the call must be right. A marker that begins
+              nothing but calls is enough; where an opener may be prose as well (a bare ``{``, a ``[``), it takes
+              the name of an offered tool behind it, and only this one call is settled.
+``required``  calls and nothing but calls, behind reasoning if there is any
+``named``     the same, with one call
 
-Formats without calls (``identity``, ``kimi-vl``) have no constraint: ``exports`` says so, and the answer is None. A tool whose
-name the format cannot write is left out, and if none is left the answer is None too.
+Formats without calls (``identity``, ``kimi-vl``) have no constraint: ``exports`` says so, and the answer is None. A tool
+whose name the format cannot write is left out; if none is left, the answer is None too.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -24,18 +28,21 @@ from toolgrammar import combinators as c
 from toolgrammar.combinators import Grammar
 from toolgrammar.errors import ToolsError
 from toolgrammar.readings.book import Book
-from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Format, Free, behind, dump, either, opt
-from toolgrammar.readings.constrain.graph import solve
+from toolgrammar.readings.constrain.dumping import dump
+from toolgrammar.readings.constrain.filling import Filling
+from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Const, Format, Free
+from toolgrammar.readings.constrain.names import likes
 from toolgrammar.readings.constrain.offer import Offer
-from toolgrammar.readings.constrain.triggers import openers
-from toolgrammar.readings.constrain.walk import LIMIT, Walk
+from toolgrammar.readings.constrain.turns import Mixed, calls_in_text, calls_only
+from toolgrammar.readings.constrain.walk import Walk
 from toolgrammar.readings.first import nodes_of
 
 Choice: TypeAlias = Literal["auto", "required", "named"]
 Start: TypeAlias = Literal["content", "reasoning", "section"]
 
-#: White space that a call may want in front of it; in free text it may stand anyway.
-_FRAMES: Final = ("", "\n", "\n\n", " ")
+#: Constraints with holes, for the formats last asked for.
+_KEPT: Final = 64
+_known: OrderedDict[Any, tuple[Grammar, Format | Mixed]] = OrderedDict()
 
 
 def exports(grammar: Grammar) -> bool:
@@ -58,68 +65,69 @@ def structural_tag(
 
     ``names``: only these tools may be called. ``parallel``: more than one call; a named choice is always one.
     ``strict``: whether arguments follow the tools' schemas; None: those of tools with ``"strict": true`` do, others
-    are any object. ``reasoning``: the turn may begin with reasoning, which is part of the constraint; without it
-    the constraint begins behind the reasoning. ``start``: what the prompt left open; ``"reasoning"`` says that
-    reasoning has begun. The tools are not changed. Raises ``ToolsError``: no tool to call, a name nobody offered.
+    are any object. ``reasoning``: the turn may begin with reasoning, and the constraint covers it; without it the
+    constraint begins behind the reasoning. ``start``: what the prompt left open; ``"reasoning"`` says that reasoning
+    has begun, and is covered. The tools are not changed. Raises ``ToolsError`` for a choice that needs a tool where
+    none may be called, and for names that are not offered; ``ValueError`` for a start the format lacks.
     """
     if start not in grammar.starts:
-        raise ValueError(f"format {grammar.name!r} cannot start in {start!r}; it can in {', '.join(grammar.starts)}")
+        known = ", ".join(grammar.starts)
+        raise ValueError(f"format {grammar.name!r} cannot start in {start!r}; it can in {known}")
     if not exports(grammar):
         return None
     offer = Offer(tools, names, strict)
     if not offer.targets:
         if choice != "auto":
-            raise ToolsError(f"tools: choice {choice!r} needs a tool to call")
+            raise ToolsError(f"tools: choice {choice!r} needs a tool that may be called")
         return {"type": "structural_tag", "format": dump(Free())}
-    walk = Walk(
-        Book(grammar), offer, parallel=parallel and choice != "named", reasoning=reasoning or start == "reasoning"
-    )
-    found = _auto(walk, start) if choice == "auto" else _required(walk, start)
+    like, offered = likes(grammar, offer)
+    parallel = parallel and choice != "named"
+    template = _template(
+        grammar, tuple(sorted(set(like.values()))), offered, choice == "auto", parallel,
+        reasoning or start == "reasoning", start,
+    )  # fmt: skip
+    filling = Filling(offer, like)
+    if isinstance(template, Mixed):
+        found = _mixed(template, filling, parallel)
+    else:
+        filled = filling.fill(template)
+        found = None if filled == NEVER else dump(filled)
     return None if found is None else {"type": "structural_tag", "format": found}
 
 
-def _required(walk: Walk, start: str) -> dict[str, Any] | None:
-    """Calls, behind reasoning if there is any."""
-    found = solve(walk.begin(start), walk.step, _over, LIMIT)
-    return None if found == NEVER else dump(found)
+def _template(
+    grammar: Grammar, names: tuple[str, ...], offered: frozenset[str], auto: bool, parallel: bool,
+    reasoning: bool, start: Start,
+) -> Format | Mixed:  # fmt: skip
+    """The constraint with holes for the tools; the last few are kept."""
+    key = (id(grammar), names, offered, auto, parallel, reasoning, start)
+    known = _known.get(key)
+    if known is None or known[0] is not grammar:
+        walk = Walk(Book(grammar), names, offered, parallel=parallel, reasoning=reasoning)
+        known = (grammar, calls_in_text(walk, start) if auto else calls_only(walk, start))
+    _known[key] = known
+    _known.move_to_end(key)
+    if len(_known) > _KEPT:
+        _known.popitem(last=False)
+    return known[1]
 
 
-def _over(place: Any) -> bool:
-    """Whether a turn with calls may end here."""
-    ended = place.chain is None and place.called and not place.need and not place.unfinished
-    return ended and not (place.marked and place.since == "content")
-
-
-def _auto(walk: Walk, start: str) -> dict[str, Any] | None:
-    """Free text, and calls where something begins one."""
-    begin = walk.begin(start)
-    texts = walk.texts(begin)
-    sources = [begin, *(behind_it for sink, behind_it in texts if sink == "content")]
-    thoughts = [behind_it for sink, behind_it in texts if sink == "reasoning"]
-    in_thought = either(*(walk.run(source, called=True) for source in thoughts))
-    calls = either(in_thought, *(walk.run(source, called=True) for source in sources))
-    others = either(*(walk.run(source, called=False) for source in (*sources, *thoughts)))
-    firsts = either(*(walk.first_call(source) for source in (*sources, *thoughts)))
+def _mixed(template: Mixed, filling: Filling, parallel: bool) -> dict[str, Any] | None:
+    """Free text in which calls begin."""
     rules: dict[str, Format] = {}
-    for begun, named in ((calls, False), (firsts, True)):
-        # Behind a name only this call is settled; what follows it may be prose again.
-        for text in openers(begun, others, named=named):
-            if not text.startswith(tuple(rules)):
-                rules[text] = either(*(behind(begun, white + text) for white in _FRAMES))
-    if not rules:
+    for opener in template.openers:
+        if opener.name is None:
+            rules[opener.text] = filling.fill(opener.rest)
+            continue
+        for tool in filling.tools.get(opener.like, ()):
+            name = filling.fill(opener.name, tool)
+            if isinstance(name, Const):
+                text = opener.text + name.text + opener.after
+                rules.setdefault(text, filling.fill(opener.rest, tool))
+    rows = [[text, dump(rest)] for text, rest in rules.items() if rest != NEVER]
+    if not rows:
         return None
-    free = {
-        "type": "dispatch", "rules": [[text, dump(rest)] for text, rest in rules.items() if rest != NEVER], "loop": walk.parallel,
-        "excludes": [],
-    }  # fmt: skip
-    if not walk.reasoning or in_thought != NEVER:
-        # A call counts in open reasoning as well, or there is none.
+    free = {"type": "dispatch", "rules": rows, "loop": parallel, "excludes": []}
+    if template.thought == EMPTY:
         return free
-    thought = solve(begin, walk.step, _thought, LIMIT)
-    thought = thought if start == "reasoning" else opt(thought)
-    return free if thought in (EMPTY, NEVER) else {"type": "sequence", "elements": [dump(thought), free]}
-
-
-def _thought(place: Any) -> bool:
-    """Whether reasoning ends here and the rest of the turn begins."""
-    return place.thought and not place.called and place.since == "content" and not place.marked
+    return {"type": "sequence", "elements": [dump(template.thought), free]}

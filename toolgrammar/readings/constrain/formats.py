@@ -1,30 +1,24 @@
 """Regular expressions over texts, schemas and free text: what a constraint is made of, before it is JSON.
 
-    >>> dump(seq(Const("<call>"), star(either(Const("a"), Const("b"))), Const("</call>")))
-    {'type': 'sequence', 'elements': [{'type': 'const_string', ...
+They are kept simple as they are made: ``x x*`` is ``x+``, what several alternatives begin or end with stands once,
+what cannot match (``NEVER``) vanishes.
 
-They are kept simple as they are made: ``x x*`` is ``x+``, what several alternatives begin or end with stands once, what
-cannot match (``NEVER``) vanishes. ``dump`` writes the formats of xgrammar's structural tags.
+A format's constraint is found once, for any tools, with holes (``Hole``) where a request's tools matter; ``filling``
+puts the tools in.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
 class Const:
-    """This very text.
-
-    ``name``: it is a tool's name. ``sure``: it is no word that prose may hold as well.
-    """
+    """This very text. ``sure``: it is no word that prose may hold as well."""
 
     text: str
-    name: bool = False
     sure: bool = True
 
 
@@ -71,21 +65,60 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Hole:
+    """What a tool decides.
+
+    =========  =====================================================================================
+    name       its name, in the field ``node``, or as a JSON string
+    whole      all its arguments, in the notation of ``node``
+    nothing    nothing, where it needs no arguments
+    key        the key of a parameter, in the field ``node``
+    value      a parameter's value; ``kind`` is what the notation says of it, ``lead`` what must begin it
+    only       its argument ``kind``, a text, and no other
+    =========  =====================================================================================
+
+    ``excludes``: what may not stand in it. ``check``: choices, a text with the name in it, and the arms it takes.
+    """
+
+    what: str
+    node: Any = None
+    excludes: tuple[str, ...] = ()
+    kind: str | None = None
+    lead: str = ""
+    check: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Each:
+    """``item`` for each tool whose names go the way of ``like``."""
+
+    item: Format
+    like: str
+
+
+@dataclass(frozen=True)
+class Members:
+    """``item`` for each parameter of the tool, in order, those that are optional or not."""
+
+    item: Format
+
+
+@dataclass(frozen=True)
 class Seq:
     """One after the other."""
 
     items: tuple[Format, ...]
 
     @cached_property
-    def _number(self) -> int:
+    def number(self) -> int:
         return hash(self.items)
-
-    def __hash__(self) -> int:
-        return self._number
 
     @cached_property
     def weight(self) -> int:
-        return sum(map(weight, self.items))
+        return 10 + sum(map(weight, self.items))
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 @dataclass(frozen=True)
@@ -95,15 +128,15 @@ class Or:
     items: tuple[Format, ...]
 
     @cached_property
-    def _number(self) -> int:
+    def number(self) -> int:
         return hash(self.items)
-
-    def __hash__(self) -> int:
-        return self._number
 
     @cached_property
     def weight(self) -> int:
-        return sum(map(weight, self.items))
+        return 10 + sum(map(weight, self.items))
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 @dataclass(frozen=True)
@@ -114,7 +147,7 @@ class Repeat:
     kind: str
 
 
-Format: TypeAlias = Const | Run | Free | Schema | Rules | Seq | Or | Repeat
+Format: TypeAlias = Const | Run | Free | Schema | Rules | Hole | Each | Members | Seq | Or | Repeat
 
 EMPTY = Seq(())
 NEVER = Or(())
@@ -133,16 +166,15 @@ def seq(*items: Format) -> Format:
 
 def _append(flat: list[Format], item: Format) -> None:
     """``item`` behind what stands there, joined with it where that is the same but shorter."""
-    last = flat[-1] if flat else None
-    if isinstance(item, Const):
-        if not item.text:
-            return
+    if isinstance(item, Const) and not item.text:
+        return
     if isinstance(item, Repeat) and item.kind == "*":
         again = item.item.items if isinstance(item.item, Seq) else (item.item,)
         if again and tuple(flat[-len(again) :]) == again:
             del flat[-len(again) :]
-            _append(flat, Repeat(item.item, "+"))
+            flat.append(Repeat(item.item, "+"))
             return
+    last = flat[-1] if flat else None
     if isinstance(last, Repeat) and last.kind == "*" and last.item == item:
         flat[-1] = Repeat(item, "+")
         return
@@ -150,7 +182,7 @@ def _append(flat: list[Format], item: Format) -> None:
 
 
 def either(*items: Format) -> Format:
-    """One of them; what begins or ends alike in all of them stands once."""
+    """One of them; what begins or ends alike in several of them stands once."""
     flat: dict[Format, None] = {}
     optional = False
     for item in items:
@@ -169,6 +201,8 @@ def either(*items: Format) -> Format:
 def _factored(items: list[Format]) -> Format:
     """The alternatives, with what several of them begin or end with standing once."""
     for side in (0, -1):
+        if len(items) < 2:
+            break
         groups: dict[Format, list[tuple[Format, ...]]] = {}
         for item in items:
             row = item.items if isinstance(item, Seq) else (item,)
@@ -186,18 +220,17 @@ def _factored(items: list[Format]) -> Format:
 
 
 def weight(item: Format) -> int:
-    """How much there is to write."""
+    """How much there is to write, roughly."""
     match item:
-        case Const(text):
-            return 1 + len(text)
-        case Schema(_, key):
-            return 30 + len(key)
-        case Rules(text):
-            return 30 + len(text)
-        case Repeat(inner):
-            return 10 + weight(inner)
         case Seq() | Or():
-            return 10 + item.weight
+            return item.weight
+        case Repeat(inner) | Members(inner):
+            return 10 + weight(inner)
+        case Each(inner):
+            # It will stand there for every tool.
+            return 1000 + weight(inner)
+        case Schema(_, key) | Rules(key):
+            return 30 + len(key)
     return 20
 
 
@@ -218,14 +251,18 @@ def star(item: Format) -> Format:
 
 
 def may_be_empty(item: Format) -> bool:
-    """Whether nothing at all matches."""
+    """Whether nothing at all matches. A hole may, if it may for some tool."""
     match item:
         case Const(text):
             return not text
         case Run(least=least):
             return least == 0
-        case Free():
+        case Free() | Members():
             return True
+        case Hole(what):
+            return what == "nothing"
+        case Each(inner):
+            return may_be_empty(inner)
         case Seq(items):
             return all(map(may_be_empty, items))
         case Or(items):
@@ -233,101 +270,3 @@ def may_be_empty(item: Format) -> bool:
         case Repeat(inner, kind):
             return kind != "+" or may_be_empty(inner)
     return False
-
-
-def behind(item: Format, text: str) -> Format:
-    """What may follow ``text`` where ``item`` begins with it; NEVER if it cannot.
-
-    Schemas, free text and rules are not looked into: nothing of them is known to begin with a text.
-    """
-    for char in text:
-        item = _behind(item, char)
-    return item
-
-
-def _behind(item: Format, char: str) -> Format:
-    """The same for one character."""
-    match item:
-        case Const(text):
-            return seq(Const(text[1:])) if text.startswith(char) else NEVER
-        case Run(chars, least, most):
-            if not most or not re.match(f"[{chars}]", char):
-                return NEVER
-            return Run(chars, max(least - 1, 0), most - 1) if most > 1 else EMPTY
-        case Or(items):
-            return either(*(_behind(each, char) for each in items))
-        case Repeat(inner, kind):
-            return seq(_behind(inner, char), EMPTY if kind == "?" else star(inner))
-        case Seq(items):
-            ways = []
-            for place, each in enumerate(items):
-                ways.append(seq(_behind(each, char), *items[place + 1 :]))
-                if not may_be_empty(each):
-                    break
-            return either(*ways)
-    return NEVER
-
-
-# ---- as JSON -----------------------------------------------------------------------------------------------
-
-#: White space in a row inside JSON: enough for a deep indentation, not enough to go on for ever.
-MOST_BLANKS: Final = 32
-_KINDS: Mapping[str, str] = {"?": "optional", "*": "star", "+": "plus"}
-
-
-def dump(item: Format) -> dict[str, Any]:
-    """``item`` as a format of a structural tag."""
-    match item:
-        case Const(text):
-            return {"type": "const_string", "value": text}
-        case Run(chars, least, most):
-            return {"type": "regex", "pattern": f"[{chars}]{{{least},{most}}}"}
-        case Free(excludes):
-            return {"type": "any_text", "excludes": list(excludes)} if excludes else {"type": "any_text"}
-        case Schema(schema, _, excludes):
-            found = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": MOST_BLANKS}
-            return {**found, "excludes": list(excludes)} if excludes else found
-        case Rules(text):
-            return {"type": "grammar", "grammar": text}
-        case Seq(items):
-            parts = list(_joined(items))
-            if not parts:
-                return {"type": "const_string", "value": ""}
-            return parts[0] if len(parts) == 1 else {"type": "sequence", "elements": parts}
-        case Or(items):
-            return {"type": "or", "elements": [dump(each) for each in items]}
-        case Repeat(inner, kind):
-            return {"type": _KINDS[kind], "content": dump(inner)}
-
-
-def _joined(items: Iterable[Format]) -> Iterable[dict[str, Any]]:
-    """The items as formats; texts, names and runs that stand side by side are one."""
-    together: list[Const | Run] = []
-    for item in items:
-        if isinstance(item, Const | Run):
-            together.append(item)
-            continue
-        if together:
-            yield _line(together)
-            together = []
-        yield dump(item)
-    if together:
-        yield _line(together)
-
-
-def _line(items: list[Const | Run]) -> dict[str, Any]:
-    texts = [item.text for item in items if isinstance(item, Const)]
-    if len(texts) == len(items):
-        return {"type": "const_string", "value": "".join(texts)}
-    return {"type": "regex", "pattern": "".join(map(_pattern, items))}
-
-
-def _pattern(item: Const | Run) -> str:
-    if isinstance(item, Run):
-        return f"[{item.chars}]{{{item.least},{item.most}}}"
-    return "".join(_ESCAPES.get(char, char) for char in item.text)
-
-
-_ESCAPES: Mapping[str, str] = {
-    **{char: "\\" + char for char in "\\.^$*+?()[]{}|/-"}, "\n": "\\n", "\t": "\\t", "\r": "\\r",
-}  # fmt: skip

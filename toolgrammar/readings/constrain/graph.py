@@ -2,45 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Format, either, seq, star, weight
 
-Steps = Iterable[tuple[Format, Hashable]]
+P = TypeVar("P", bound=Hashable)
+_Edges: TypeAlias = dict[Hashable, dict[Hashable, Format]]
 
 #: Stand for the beginning and the end.
 _START: Final = "\0start"
 _END: Final = "\0end"
+#: Places in one grammar, at most; the walk over a sensible one ends long before.
+_LIMIT: Final = 100_000
 
 
 class TooManyPlaces(Exception):
     """The walk does not end: the grammar has more places than any format needs."""
 
 
-def solve(start: Hashable, steps: Callable[[Hashable], Steps], done: Callable[[Hashable], bool], limit: int) -> Format:
-    """What leads from ``start`` to places that are ``done``. Raises ``TooManyPlaces`` beyond ``limit`` of them."""
-    out: dict[Hashable, dict[Hashable, Format]] = {_START: {start: EMPTY}}
-    waiting = [start]
-    seen = {start}
+def solve(start: P, steps: Callable[[P], Sequence[tuple[Format, P]]], done: Callable[[P], bool]) -> Format:
+    """What leads from ``start`` to places that are ``done``. Raises ``TooManyPlaces``."""
+    out, places = _explored(start, steps)
+    for place in places:
+        if done(place):
+            out[place][_END] = EMPTY
+    return _eliminated(_trimmed(out))
+
+
+def solve_each(
+    start: P, steps: Callable[[P], Sequence[tuple[Format, P]]], end: Callable[[P], P | None]
+) -> list[tuple[Format, P]]:
+    """The same for each place that ``end`` makes of those where the way ends."""
+    out, places = _explored(start, steps)
+    ends: dict[P, list[P]] = {}
+    for place in places:
+        found = end(place)
+        if found is not None:
+            ends.setdefault(found, []).append(place)
+    solved = []
+    for found, last in ends.items():
+        edges = {place: dict(ways) for place, ways in out.items()}
+        for place in last:
+            edges[place][_END] = EMPTY
+        solved.append((_eliminated(_trimmed(edges)), found))
+    return solved
+
+
+def _explored(start: P, steps: Callable[[P], Sequence[tuple[Format, P]]]) -> tuple[_Edges, list[P]]:
+    """All steps from ``start`` on, and the places."""
+    out: _Edges = {_START: {start: EMPTY}}
+    waiting, seen = [start], {start: None}
     while waiting:
         place = waiting.pop()
         edges = out.setdefault(place, {})
-        if done(place):
-            edges[_END] = EMPTY
         for label, target in steps(place):
             if label == NEVER:
                 continue
             edges[target] = either(edges[target], label) if target in edges else label
             if target not in seen:
-                if len(seen) > limit:
+                if len(seen) > _LIMIT:
                     raise TooManyPlaces
-                seen.add(target)
+                seen[target] = None
                 waiting.append(target)
-    return _eliminated(_trimmed(out))
+    return out, list(seen)
 
 
-def _trimmed(out: dict[Hashable, dict[Hashable, Format]]) -> dict[Hashable, dict[Hashable, Format]]:
+def _trimmed(out: _Edges) -> _Edges:
     """Without the places that lead nowhere."""
     into: dict[Hashable, list[Hashable]] = {}
     for place, edges in out.items():
@@ -60,55 +88,66 @@ def _trimmed(out: dict[Hashable, dict[Hashable, Format]]) -> dict[Hashable, dict
     }
 
 
-def _eliminated(out: dict[Hashable, dict[Hashable, Format]]) -> Format:
-    """The one expression from start to end."""
-    if _START not in out:
-        return NEVER
-    into: dict[Hashable, set[Hashable]] = {}
-    for place, edges in out.items():
-        for target in edges:
-            into.setdefault(target, set()).add(place)
-    order = {place: number for number, place in enumerate(out)}
-    rest = set(out) - {_START, _END}
+class _Elimination:
+    """Takes places out, one after the other; the ways through them become ways past them."""
 
-    def take_out(place: Hashable) -> set[Hashable]:
-        rest.remove(place)
-        edges = out.pop(place)
+    def __init__(self, out: _Edges) -> None:
+        self.out = out
+        self.into: dict[Hashable, set[Hashable]] = {}
+        for place, edges in out.items():
+            for target in edges:
+                self.into.setdefault(target, set()).add(place)
+        self.rest = set(out) - {_START, _END}
+        self.order = {place: number for number, place in enumerate(out)}
+
+    def run(self) -> Format:
+        # First what stands in a line, then the place that makes the fewest copies, of equals the last found.
+        self.lines(sorted(self.rest, key=lambda place: -self.order[place]))
+        while self.rest:
+            place = min(self.rest, key=lambda each: (self.copied(each), -self.order[each]))
+            self.lines(list(self.take_out(place)))
+        return self.out[_START].get(_END, NEVER)
+
+    def lines(self, waiting: list[Hashable]) -> None:
+        """Take out those of ``waiting``, and their neighbours, that have one way in and one out."""
+        while waiting:
+            place = waiting.pop()
+            if (
+                place in self.rest
+                and len(self.into[place] - {place}) == 1
+                and len(self.out[place].keys() - {place}) == 1
+            ):
+                waiting.extend(self.take_out(place))
+
+    def take_out(self, place: Hashable) -> set[Hashable]:
+        """Take out ``place``; its neighbours."""
+        self.rest.remove(place)
+        edges = self.out.pop(place)
         loop = star(edges.pop(place)) if place in edges else EMPTY
-        sources = into.pop(place) - {place}
+        sources = self.into.pop(place) - {place}
         for target in edges:
-            into[target].discard(place)
+            self.into[target].discard(place)
         for source in sources:
-            label = out[source].pop(place)
+            ways = self.out[source]
+            label = ways.pop(place)
             for target, further in edges.items():
                 way = seq(label, loop, further)
-                known = out[source].get(target)
-                out[source][target] = way if known is None else either(known, way)
-                into[target].add(source)
-        return sources | edges.keys()
+                known = ways.get(target)
+                ways[target] = way if known is None else either(known, way)
+                self.into[target].add(source)
+        return (sources | edges.keys()) & self.rest
 
-    # First what stands in a line, then the place that makes the fewest copies, of equals the last found.
-    waiting = sorted(rest, key=lambda place: -order[place])
-    while waiting:
-        place = waiting.pop(0) if len(waiting) < 2 else waiting.pop()
-        if place in rest and len(into[place] - {place}) == 1 and len(out[place].keys() - {place}) == 1:
-            waiting.extend(take_out(place) & rest)
-    while rest:
-        place = min(rest, key=lambda each: (_copied(each, out, into), -order[each]))
-        line = list(take_out(place) & rest)
-        while line:
-            place = line.pop()
-            if place in rest and len(into[place] - {place}) == 1 and len(out[place].keys() - {place}) == 1:
-                line.extend(take_out(place) & rest)
-    return out[_START].get(_END, NEVER)
+    def copied(self, place: Hashable) -> int:
+        """How much is written more than once when ``place`` is taken out."""
+        sources, edges = self.into[place] - {place}, self.out[place]
+        targets = edges.keys() - {place}
+        return (
+            sum(weight(self.out[source][place]) for source in sources) * (len(targets) - 1)
+            + sum(weight(edges[target]) for target in targets) * (len(sources) - 1)
+            + (weight(edges[place]) * (len(sources) * len(targets) - 1) if place in edges else 0)
+        )
 
 
-def _copied(place: Hashable, out: dict[Hashable, dict[Hashable, Format]], into: dict[Hashable, set[Hashable]]) -> int:
-    """How much is written more than once when ``place`` is taken out."""
-    sources, targets = into[place] - {place}, out[place].keys() - {place}
-    loop = out[place].get(place)
-    return (
-        sum(weight(out[source][place]) for source in sources) * (len(targets) - 1)
-        + sum(weight(out[place][target]) for target in targets) * (len(sources) - 1)
-        + (weight(loop) * (len(sources) * len(targets) - 1) if loop is not None else 0)
-    )
+def _eliminated(out: _Edges) -> Format:
+    """The one expression from start to end."""
+    return _Elimination(out).run() if _START in out else NEVER

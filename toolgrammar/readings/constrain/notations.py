@@ -1,4 +1,4 @@
-"""Arguments in notations that are no JSON, by the tool's schema: Python keywords, quoted objects, elements.
+"""Arguments in notations that are no JSON, by the tool's schema: Python keywords and quoted objects; ``elements`` has a third.
 
 Each becomes a small EBNF grammar of its own. Types, ``properties`` with ``required``, ``items``, ``enum``, ``const``,
 references and unions count; ranges, patterns and lengths do not. Properties stand in the order of the schema.
@@ -34,12 +34,7 @@ def quoted_object(quote: str, tool: Tool) -> Rules:
     return _Quoted(tool, quote).arguments()
 
 
-def elements(prefix: str, tool: Tool) -> Rules:
-    """Elements behind ``prefix``, one for each parameter."""
-    return _Elements(tool, prefix).arguments()
-
-
-class _Notation:
+class Notation:
     """Writes the rules of one tool's arguments. Subclasses say how values are spelled."""
 
     words: tuple[str, str, str] = ("true", "false", "null")
@@ -110,7 +105,7 @@ class _Notation:
         if types & OBJECT:
             properties = schema.get("properties")
             if isinstance(properties, Mapping):
-                found.append(self.record(properties, _required(schema)))
+                found.append(self.record(properties, required_of(schema)))
             else:
                 others = schema.get("additionalProperties")
                 found.append(self.mapping(self.value(others) if isinstance(others, Mapping) else self.any()))
@@ -178,7 +173,7 @@ class _Notation:
         return self.spelled(key)
 
 
-class _Python(_Notation):
+class _Python(Notation):
     words = ("True", "False", "None")
 
     def arguments(self) -> Rules:
@@ -212,7 +207,7 @@ class _Python(_Notation):
         return json.dumps(value, ensure_ascii=False)
 
 
-class _Quoted(_Notation):
+class _Quoted(Notation):
     def __init__(self, tool: Tool, quote: str) -> None:
         super().__init__(tool)
         self.quote = quote
@@ -246,88 +241,12 @@ class _Quoted(_Notation):
         return key if _BARE.fullmatch(key) else self.quote + key + self.quote
 
 
-class _Json(_Notation):
-    """JSON that stands in another notation."""
-
-    mark = "j"
-
-
-class _Elements(_Notation):
-    """The rule of a value ends with the prefix of its closer.
-
-    As elements are written and read, what a reference or a union decides is JSON.
-    """
-
-    def __init__(self, tool: Tool, prefix: str) -> None:
-        super().__init__(tool)
-        self.prefix = prefix
-        self.json = _Json(tool)
-
-    def done(self, body: str) -> Rules:
-        self.rules.update(self.json.rules)
-        return super().done(body)
-
-    def arguments(self) -> Rules:
-        parameters = self.tool.parameters
-        if parameters is None:
-            text = until(self, self.prefix)
-            return self.done(" ".join(self.element(key, text) + "?" for key in self.tool.keys) or '""')
-        return self.done(self.children([(each.key, each.declared, each.required) for each in parameters]))
-
-    def children(self, members: Sequence[tuple[str, Any, bool]]) -> str:
-        """One element for each member."""
-        return " ".join(
-            self.element(key, self.value(schema)) + ("" if needed else "?") for key, schema, needed in members
-        ) or '""'
-
-    def element(self, key: str, value: str) -> str:
-        return self.rule(f"{literal(f'{self.prefix}<{key}>')} {value} {literal(f'</{key}>')}")
-
-    def value(self, schema: Any) -> str:
-        if isinstance(schema, Mapping) and "$ref" in schema:
-            whole = resolve(schema["$ref"], (self.root,))
-            types = plan_of(whole, self.root).types
-            text = not types or types & STRING
-            return until(self, self.prefix) if text else f"{self.json.value(whole)} {literal(self.prefix)}"
-        return super().value(schema)
-
-    def any(self) -> str:
-        return until(self, self.prefix)
-
-    def body(self, schema: Mapping[str, Any]) -> str:
-        end = literal(self.prefix)
-        members = schema.get("enum", [schema["const"]] if "const" in schema else None)
-        if isinstance(members, list) and members:
-            texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in members]
-            return " | ".join(literal(text + self.prefix) for text in texts)
-        types = plan_of(schema, self.root).types
-        if not types or types & STRING:
-            return until(self, self.prefix)
-        if any(word in schema for word in ("anyOf", "oneOf", "allOf")):
-            return f"{self.json.value(schema)} {end}"
-        ways = [f"{way} {end}" for way in self.json.of_types({}, types & ~(ARRAY | OBJECT))]
-        properties, items = schema.get("properties"), schema.get("items")
-        if types & ARRAY:
-            if isinstance(items, Mapping) and items:
-                ways += [f"{self.element('item', self.value(items))}+ {end}", f'"[]" {end}']
-            else:
-                ways += [f"{way} {end}" for way in self.json.of_types(schema, ARRAY)]
-        if types & OBJECT:
-            if isinstance(properties, Mapping):
-                needed = _required(schema)
-                inner = self.children([(key, each, key in needed) for key, each in properties.items()])
-                ways.append(f"{inner} {end}")
-            else:
-                ways += [f"{way} {end}" for way in self.json.of_types(schema, OBJECT)]
-        return " | ".join(ways)
-
-
 def literal(text: str) -> str:
     """``text`` in an EBNF grammar."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def until(rules: _Notation, end: str) -> str:
+def until(rules: Notation, end: str) -> str:
     """The rule of any text up to and with the first ``end``."""
     names = [f"until{number}" for number in range(len(end))]
     for number, name in enumerate(names):
@@ -346,6 +265,6 @@ def _class(chars: str) -> str:
     return "".join("\\" + char if char in "\\]^-" else char for char in chars)
 
 
-def _required(schema: Mapping[str, Any]) -> set[str]:
+def required_of(schema: Mapping[str, Any]) -> set[str]:
     required = schema.get("required")
     return set(required) if isinstance(required, list) else set()

@@ -12,31 +12,32 @@ from toolgrammar.readings.first import Chain
 #: What was last heard of before here: nothing yet, or text of a sink, or a call.
 Since: TypeAlias = Literal["start", "reasoning", "content", "call"]
 
-#: A parameter's place among the properties where any key may stand.
-ANY: Final = -1
-
 
 class Place(msgspec.Struct, frozen=True):
     """A place on the way through the grammar. Equal places go on alike."""
 
     chain: Chain | None
     regs: tuple[tuple[str, str], ...] = ()
-    #: Registers that a field has filled since the last value of the call.
+    #: Registers that a field has filled since the call, or the parameter, began.
     filled: tuple[str, ...] = ()
-    #: The next property of the call being made, whether it was chosen, and whether all values are written.
-    member: int = 0
-    chosen: bool = False
-    in_loop: bool = False
-    written: bool = False
+    #: Whose name the call bears, once that is settled: the name that stands for all that go the same way.
+    like: str = ""
     in_call: bool = False
+    in_member: bool = False
+    #: The arguments are written.
+    written: bool = False
+    #: A call was made; and: one whose name was settled before it began has just ended.
     called: bool = False
+    told: bool = False
     #: For each open call section, whether a call was made in it.
     sections: tuple[bool, ...] = ()
     #: Inside an attempt whose opener may be prose.
     word: bool = False
     #: A call must still come.
     unfinished: bool = False
+    #: What must begin what follows, one of them.
     need: tuple[str, ...] = ()
+    #: What would have been read here as something else.
     skipped: tuple[str, ...] = ()
     #: What the prompt's own beginning says behind the last marker.
     head: str = ""
@@ -51,10 +52,9 @@ class Place(msgspec.Struct, frozen=True):
         """The text of a register."""
         return dict(self.regs).get(name)
 
-    def with_reg(self, name: str, text: str | None) -> tuple[tuple[str, str], ...]:
-        """The registers with one of them set, or taken away."""
-        kept = {register: value for register, value in self.regs if register != name}
-        return tuple(sorted((kept if text is None else {**kept, name: text}).items()))
+    def with_reg(self, name: str, text: str) -> tuple[tuple[str, str], ...]:
+        """The registers with one of them set."""
+        return tuple(sorted({**dict(self.regs), name: text}.items()))
 
 
 class JsonName(c._Node, frozen=True, tag=True):
@@ -65,11 +65,7 @@ class JsonId(c._Node, frozen=True, tag=True):
     """A call's id as a JSON string: inside a call object."""
 
 
-class Told(c._Node, frozen=True, tag=True):
-    """The end of a call, of a section: stands in chains."""
-
-    what: str
-
-
-END_CALL: Final = Told("call")
-END_SECTION: Final = Told("section")
+#: Stand at the end of a call, of a call section and of a parameter, in chains.
+END_CALL: Final = c.Let("\0end", "call")
+END_SECTION: Final = c.Let("\0end", "section")
+END_MEMBER: Final = c.Let("\0end", "member")
