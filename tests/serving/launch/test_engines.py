@@ -157,3 +157,21 @@ def test_our_own_engine_says_why_it_cannot_start(tmp_path: Path) -> None:
     with serving(model, "--port", "0", "--device", "cpu") as served:
         assert served.ends() == 1
         assert "error: the engine ended before it was ready: exit code 1: " in served.said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the children in /proc")
+def test_an_api_process_that_dies_ends_the_server(tmp_path: Path) -> None:
+    file = captures(tmp_path / "captures.jsonl", {"text": TEXT, "format": "hermes"})
+    with serving("--replay", file, "--port", "0", "--api-server-count", "2") as served:
+        assert served.url
+        os.kill(children_of(served.process.pid, "launch.worker")[0], signal.SIGKILL)
+        assert served.ends() == 1
+        assert re.search(r"error: the server ended: API process \d, signal SIGKILL", served.said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's doing, on Linux")
+def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path, model: str) -> None:
+    given = as_vllm(tmp_path, model, {"text": TEXT})
+    with serving(*given["arguments"], "--api-server-count", "2", env=given["env"]) as served:
+        assert served.url
+        assert served.stop(signal.SIGKILL) == -signal.SIGKILL

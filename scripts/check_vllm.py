@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three ways in front of a real vLLM, proved with a running one.
 
-    python scripts/live_vllm.py --vllm "vllm" --model MODEL_DIR [--ways drop-in,serve,attach] [-- VLLM OPTIONS]
+    python scripts/check_vllm.py --vllm "vllm" --model MODEL_DIR [--ways drop-in,serve,attach] [-- VLLM OPTIONS]
 
 ``drop-in``: ``vllm serve`` starts toolgrammar-frontend. ``serve``: toolgrammar-serve --engine vllm. ``attach``: a
 headless engine that was started by hand reports to toolgrammar-serve --engine-address. ``--vllm`` is what starts
