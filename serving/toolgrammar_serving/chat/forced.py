@@ -28,6 +28,7 @@ _RULES: Final[dict[str, c.Node]] = {
         c.alt(c.seq(c.lit(","), c.ws, c.alt(c.lit("]"), c.Ref("forced.items"))), c.lit("]")),
     ),
     "forced.bare": c.seq(
+        c.Peek(c.lit("{")),
         c.Choose("name", (c.Arm(".*", c.Call(c.Json()), when="sole"),)),
     ),
 }

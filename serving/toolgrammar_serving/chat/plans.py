@@ -57,7 +57,7 @@ class Planner:
         table = tools.table
         if choice.mode == "named" and choice.names is not None:
             reading, table = "named", tools.narrowed(choice.names)
-        elif choice.mode == "required" or (choice.mode == "auto" and tools.names and not self._format.calls):
+        elif choice.mode == "required" or (_both(request) and tools.names and not self._format.calls):
             reading = "required"
         wanted = Wanted(names, request.parallel_tool_calls, request.include_reasoning)
         return Plan(choice, tools, table, reading, wanted)
@@ -133,3 +133,9 @@ class Planner:
     def _tag_outputs(self, value: dict[str, Any]) -> StructuredOutputs:
         text = msgspec.json.encode({"type": "structural_tag", "format": value}).decode()
         return StructuredOutputs(structural_tag=text, backend=self._backend)
+
+
+def _both(request: ChatRequest) -> bool:
+    """Whether the answer is content of a certain form, or calls."""
+    form = request.response_format.kind != "text" or bool(request.structured_outputs)
+    return form and request.tool_choice.mode == "auto"
