@@ -32,6 +32,11 @@ USER = {"role": "user", "content": "Hi"}
 FINISH = {"stop": STOP, "length": LENGTH, "abort": ABORTED, "repetition": REPETITION}
 
 
+def fixed(prompt: str) -> str:
+    """A template that always says ``prompt``, to its last line feed."""
+    return "{{ " + repr(prompt) + " }}"
+
+
 class Chat:
     """A chat model whose engine says what a test tells it to."""
 

@@ -410,3 +410,11 @@ def test_a_long_prompt_starts_where_its_tail_says() -> None:
     prompt = "<|start|>user<|message|>" + "x" * 9000 + "<|end|><|start|>assistant<|channel|>analysis<|message|>y"
     parser = Parser(grammar=marks.grammar, tokenizer=marks, prompt=prompt)
     assert parser.feed("a") == [Reasoning("a", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Say <think><|im_end|>", "<|im_start|>assistant\na<|im_end|>\n<|im_start|>user\nb"]
+)
+def test_a_prompt_in_which_no_turn_is_open_begins_one(prompt: str) -> None:
+    parser = Parser("hermes", prompt=prompt)
+    assert parser.feed("a") == [Content("a", 0, 1)]

@@ -25,12 +25,14 @@ def tail_of(prompt: str, anchors: tuple[str, ...]) -> str:
 
 def play_prompt(session: Session, prompt: str) -> None:
     """Put ``session`` where ``prompt`` leaves off."""
-    at = _behind(prompt, session.program.grammar.anchors)
-    if at < 0:  # no anchor: from the last marker that the beginning of a turn knows
-        tail = prompt[-_TAIL:]
+    grammar = session.program.grammar
+    tail = prompt[max(_behind(prompt, grammar.anchors), 0) :]
+    over = _behind(tail, grammar.stops)
+    if over >= 0 or len(tail) == len(prompt):
+        # No turn was opened, or it is over: from the last marker that the beginning of a turn knows.
+        tail = tail[max(over, 0) :][-_TAIL:]
         found = max((tail.rfind(marker) for marker in session.markers_here()), default=-1)
-        at = len(prompt) - len(tail) + found if found >= 0 else len(prompt)
-    tail = prompt[at:]
+        tail = tail[found:] if found >= 0 else ""
     if not tail:
         return
     session.start_at("prompt")

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from serving_chat import SET_LAMP, Answer, Chat, request
+from serving_chat import SET_LAMP, Answer, Chat, fixed, request
 from serving_constraints import admits
 from toolgrammar_serving.chat import ResponseFormat, ToolChoice
 from toolgrammar_serving.errors import BadRequest
@@ -35,7 +35,7 @@ LINKED = {
 
 def sent(prompt: str, chat: Chat | None = None, **fields: Any) -> Any:
     """The request at the engine, its prompt being ``prompt``."""
-    chat = chat or Chat(template=prompt)
+    chat = chat or Chat(template=fixed(prompt))
     chat.start(request(**fields))
     return chat.sent
 
@@ -62,7 +62,7 @@ def test_forced_choice(prompt: str, thought: str, choice: ToolChoice) -> None:
 
 
 def test_forced_choice_after_thinking() -> None:
-    chat = Chat(template=THINKING)
+    chat = Chat(template=fixed(THINKING))
     steps = [["I think."], ["</think>", "<tool_call>", '\n{"name": '], ['"set_lamp", "arguments": {"room": "x"}}'],
              ["\n</tool_call>"]]  # fmt: skip
     answer = chat.answer(request(tool_choice=ToolChoice("required")), steps)
@@ -98,7 +98,7 @@ def test_allowed_tools() -> None:
 def test_schema_defs_in_constraint(format: str) -> None:
     tools = [LINKED]
     given = copy.deepcopy(tools)
-    chat = Chat(format, template=CLOSED)
+    chat = Chat(format, template=fixed(CLOSED))
     for _ in range(2):
         constraint = sent(
             "", chat, tools=tools, tool_choice=ToolChoice("required")
@@ -118,7 +118,7 @@ def test_schema_defs_in_constraint(format: str) -> None:
 
 
 def test_a_named_call_as_its_arguments() -> None:
-    chat = Chat("none", template=HYBRID)
+    chat = Chat("none", template=fixed(HYBRID))
     asked = request(tool_choice=ToolChoice("named", ("set_lamp",)))
     answer = chat.answer(asked, ['{"room": "hall"', "}"])
     assert answer == Answer(None, None, [("set_lamp", '{"room": "hall"}')], "tool_calls")
@@ -128,7 +128,7 @@ def test_a_named_call_as_its_arguments() -> None:
 
 
 def test_required_calls_as_a_list() -> None:
-    chat = Chat("none", template=HYBRID)
+    chat = Chat("none", template=fixed(HYBRID))
     text = '[{"name": "set_lamp", "parameters": {"room": "a"}}, {"name": "set_lamp", "parameters": {"room": "b"}}]'
     answer = chat.answer(request(tool_choice=ToolChoice("required")), list(text))
     assert answer.calls == [("set_lamp", '{"room": "a"}'), ("set_lamp", '{"room": "b"}')]
