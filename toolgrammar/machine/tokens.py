@@ -185,7 +185,11 @@ class TokenReader:
         if not text.isascii() and self.marks.find(text) is not None:
             self._count(session.base + len(session.buf), text)
         events: list[Event] = session.feed(text)
-        return self.outward(events) if self._at and events else events
+        if not self._at or not events:
+            return events
+        if len(events) == 1 and events[0].start >= self._at[-1]:
+            return [self._behind(events[0], self._more[-1])]
+        return self.outward(events)
 
     def _count(self, at: int, text: str) -> None:
         """Keep book of the positions that the sentinels in ``text``, which begins at ``at``, move."""
@@ -211,24 +215,23 @@ class TokenReader:
         """The machine's events as the caller's."""
         if not self._at:
             return events
-        last, more, find = self._at[-1], self._more[-1], self.marks.find
-        found: list[Event] = []
-        for event in events:
-            # Text behind the last sentinel is the common case.
-            if event.start < last:
-                found.append(self._event(event))
-            elif isinstance(event, CallArguments):
-                delta = event.delta
-                plain = "\\uDb" not in delta and (delta.isascii() or find(delta) is None)
-                delta = delta if plain else self.marks.outward_json(delta)
-                found.append(CallArguments(event.index, delta, event.start + more, event.end + more))
-            elif isinstance(event, Content | Reasoning):
-                text = event.text
-                text = text if text.isascii() or find(text) is None else self.marks.outward(text)
-                found.append(type(event)(text, event.start + more, event.end + more))
-            else:
-                found.append(self._event(event))
-        return found
+        last, more = self._at[-1], self._more[-1]
+        return [self._behind(event, more) if event.start >= last else self._event(event) for event in events]
+
+    def _behind(self, event: Event, more: int) -> Event:
+        """An event behind the last sentinel, which most are."""
+        kind = type(event)
+        if kind is Content or kind is Reasoning:
+            text: str = event.text  # type: ignore[union-attr]
+            if not text.isascii() and self.marks.find(text) is not None:
+                text = self.marks.outward(text)
+            return kind(text, event.start + more, event.end + more)[call - arg]
+        if kind is CallArguments:
+            delta: str = event.delta  # type: ignore[union-attr]
+            if "\\uDb" in delta or not delta.isascii():
+                delta = self.marks.outward_json(delta)
+            return kind(event.index, delta, event.start + more, event.end + more)  # type: ignore
+        return self._event(event)
 
     def _event(self, event: Event) -> Event:
         fields = {name: getattr(event, name) for name in event.__struct_fields__}
