@@ -225,7 +225,7 @@ class TokenReader:
             text: str = event.text  # type: ignore[union-attr]
             if not text.isascii() and self.marks.find(text) is not None:
                 text = self.marks.outward(text)
-            return kind(text, event.start + more, event.end + more)[call - arg]
+            return kind(text, event.start + more, event.end + more)
         if kind is CallArguments:
             delta: str = event.delta  # type: ignore[union-attr]
             if "\\uDb" in delta or not delta.isascii():
