@@ -140,6 +140,7 @@ class ChatModel:
             add_special_tokens=request.add_special_tokens,
             bad_words=request.bad_words,
             truncate_prompt_tokens=request.truncate_prompt_tokens,
+            truncation_side=request.truncation_side,
             priority=request.priority,
             cache_salt=request.cache_salt,
             data_parallel_rank=request.data_parallel_rank,

@@ -61,6 +61,7 @@ class ChatRequest(msgspec.Struct):
     bad_words: list[str] = []
     add_special_tokens: bool = False
     truncate_prompt_tokens: int | None = None
+    truncation_side: Literal["left", "right"] = "left"
     priority: int = 0
     cache_salt: str | None = None
     data_parallel_rank: int | None = None
