@@ -157,6 +157,10 @@ class StreamAnswer(Answer):
     def hold(self, head: bytes, text: bytes, tail: bytes) -> None:
         """A piece that comes before the response has begun; it makes it begin."""
         self._held.append(b"%b%b%b" % (head, text, tail))
+        self.begin()
+
+    def begin(self) -> None:
+        """The engine works on it: send the head of the response."""
         if not self.begun.done():
             self.begun.set_result(None)
 

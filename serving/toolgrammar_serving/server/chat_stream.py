@@ -22,7 +22,7 @@ from toolgrammar_serving.server.histogram import TOKEN_S
 from toolgrammar_serving.server.logprobs import chat_logprobs
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.sse import DONE, Frame, encode, lined, quoted, safe_json
-from toolgrammar_serving.server.usage import usage_object
+from toolgrammar_serving.server.usage import reasoning_share, usage_object
 from toolgrammar_serving.text import TokenLogprob
 
 #: Behind a delta's members, in an event that does not end the choice.
@@ -120,6 +120,7 @@ class ChatChoice:
             self._token_counts[bisect_left(TOKEN_S, now - self.last)] += 1
         else:
             self.first = now
+            self._answer.begin()
             self._meter.first_token_s.add(now - self._start)
         self.last = now
         self.tokens += count
@@ -179,12 +180,11 @@ class ChatChoice:
     def deltas(self, events: list[Event], count: int) -> list[bytes]:
         """The members of one delta for each event that shows; ``count`` tokens brought them."""
         found: list[bytes] = []
-        thought = False
+        self.reasoning_tokens += reasoning_share(events, count) if events else 0
         for event in joined(events) if len(events) > 1 else events:
             if isinstance(event, Content):
                 found.append(b'"content":%b' % quoted(event.text))
             elif isinstance(event, Reasoning):
-                thought = True
                 if self._answer.options.reasoning_fields:
                     data = quoted(event.text)
                     names = self._answer.options.reasoning_fields
@@ -200,8 +200,6 @@ class ChatChoice:
                 self._meter.call_over("ok" if event.status == "complete" else event.status, "stream")
             elif isinstance(event, Diagnostic):
                 self._meter.remarked(event.code, "stream")
-        if thought:
-            self.reasoning_tokens += count
         return found
 
     def _begin(self, event: CallStart) -> bytes:

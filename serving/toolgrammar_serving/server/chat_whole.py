@@ -14,7 +14,7 @@ from toolgrammar_serving.server.extension import extension
 from toolgrammar_serving.server.logprobs import chat_logprobs
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.sse import Frame, safe_json
-from toolgrammar_serving.server.usage import usage_object
+from toolgrammar_serving.server.usage import reasoning_share, usage_object
 from toolgrammar_serving.text import TokenLogprob
 
 
@@ -80,12 +80,12 @@ class WholeChoice:
             self._token_ids += token_ids
         if options.logprobs and logprobs:
             self._logprobs += logprobs
-        thought = False
+        if events:
+            self.reasoning_tokens += reasoning_share(events, len(token_ids))
         for event in events:
             if isinstance(event, Content):
                 self._content.append(event.text)
             elif isinstance(event, Reasoning):
-                thought = True
                 self._reasoning.append(event.text)
             elif isinstance(event, CallArguments):
                 self._arguments[event.index].append(event.delta)
@@ -98,8 +98,6 @@ class WholeChoice:
                 meter.call_over("ok" if event.status == "complete" else event.status, "whole")
             elif isinstance(event, Diagnostic):
                 meter.remarked(event.code, "whole")
-        if thought:
-            self.reasoning_tokens += len(token_ids)
 
     def finish(self, finish: ChatFinish) -> None:
         """The choice is over."""

@@ -101,6 +101,7 @@ class CompletionChoice:
             self._token_counts[bisect_left(TOKEN_S, now - self.last)] += 1
         else:
             self.first = now
+            self._answer.begin()
             self._meter.first_token_s.add(now - self._start)
             self._begin()
         self.last = now

@@ -188,6 +188,19 @@ def test_comments_come_before_the_first_token_too() -> None:
         assert b"".join(chunks).endswith(b"data: [DONE]\n\n")
 
 
+def test_a_stream_begins_with_its_first_token_though_it_shows_nothing() -> None:
+    with (
+        serving(Script([[Step(), *content("a")]], hold=[1]), keep_alive_s=0) as live,
+        live.send(post(CHAT, STREAM)) as connection,
+        connection.makefile("rb") as file,
+    ):
+        assert read_head(file)[0] == 200
+        chunks = iter_chunks(file)
+        assert b'"role":"assistant"' in next(chunks)
+        live.go()
+        assert b'"content":"a"' in b"".join(chunks)
+
+
 def test_too_many_requests_are_told_when_to_come_back() -> None:
     with serving(ENDLESS, max_requests=2, retry_after_s=7) as live:
         with begun(live, STREAM), begun(live, STREAM), httpx.Client(base_url=live.base) as api:
