@@ -6,6 +6,7 @@ everything: it adds and cancels between steps, and takes the tokens straight fro
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ from toolgrammar_serving.engine import capacity
 from toolgrammar_serving.engine.parts import Cache, Runner, Scheduler, Sequence
 from toolgrammar_serving.engine.request import Request
 from toolgrammar_serving.engine.sampler import Sampler
+from toolgrammar_serving.protocol import wire
 
 
 class Executor:
@@ -95,6 +97,14 @@ class Executor:
             processor._generation_step(self.model)
             processor.update_batch()
         return [future.state.request for future in futures if future.has_new_token]
+
+    def try_out(self) -> None:
+        """Make two tokens, to hear now that a model cannot be run. Raises whatever comes of it."""
+        asked = wire.EngineCoreRequest("", [0], None, None, None, 0.0, None, None, None)
+        params = wire.SamplingParams(temperature=0.0, max_tokens=2)
+        self.add(Request(asked, params, random.Random(0), self.capacity))
+        while self.busy:
+            self.step()
 
     def fail_batch(self) -> list[Request]:
         """After a step that raised: drop the requests that were in it."""

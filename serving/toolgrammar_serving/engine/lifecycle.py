@@ -132,19 +132,27 @@ def build(options: Options, sockets: EngineSockets, progress: Progress) -> tuple
 
 def _executor(options: Options, loaded: Loaded, max_model_len: int) -> Executor:
     model = loaded.model
-    plan = capacity.plan(
-        model.config.get_text_config(),
-        dtype=model.dtype,
-        device=model.device,
-        flash="flash" in model.config._attn_implementation,
-        budget=options.kv_memory,
-        max_batch_tokens=options.max_num_batched_tokens,
-        max_num_seqs=options.max_num_seqs,
-        max_model_len=max_model_len,
-    )
-    return Executor(
-        model, loaded.vocab_size, plan, max_num_seqs=options.max_num_seqs, share=options.prefix_sharing
-    )
+    try:
+        plan = capacity.plan(
+            model.config.get_text_config(),
+            dtype=model.dtype,
+            device=model.device,
+            flash="flash" in model.config._attn_implementation,
+            budget=options.kv_memory,
+            max_batch_tokens=options.max_num_batched_tokens,
+            max_num_seqs=options.max_num_seqs,
+            max_model_len=max_model_len,
+        )
+        share = options.prefix_sharing
+        executor = Executor(model, loaded.vocab_size, plan, max_num_seqs=options.max_num_seqs, share=share)
+        executor.try_out()
+    except capacity.NoRoom:
+        raise
+    except Exception as problem:  # whatever comes of a model that transformers cannot page
+        log.debug("no continuous batching", exc_info=True)
+        what = f"{type(model).__name__}: {type(problem).__name__}: {problem}"
+        raise CannotLoad(f"this model cannot be run with continuous batching: {what}") from problem
+    return executor
 
 
 def _ready_response(options: Options, executor: Executor, dtype: str, max_model_len: int) -> ReadyResponse:

@@ -20,6 +20,6 @@ def main(argv: list[str] | None = None) -> int:
     except ImportError as problem:
         print(f"engine: {problem}. It needs the extra: pip install 'toolgrammar[engine]'", file=sys.stderr)
         return 1
-    for chatty in ("httpx", "transformers", "filelock"):
+    for chatty in ("httpx", "transformers", "filelock", "ContinuousBatchingLogger"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return serve(options)

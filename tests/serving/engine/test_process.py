@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 from serving_engine_wire import DEADLINE_S, FrontEnd, request
-
+from toolgrammar_serving.engine.lifecycle import Progress, build
+from toolgrammar_serving.engine.loading import CannotLoad
+from toolgrammar_serving.engine.options import parse
 from toolgrammar_serving.protocol import wire
+from toolgrammar_serving.protocol.engine_side import EngineSockets
 
 SMALL = ("--device", "cpu", "--threads", "1", "--kv-memory", "16MiB")
 
@@ -102,7 +105,23 @@ def test_what_cannot_start_says_why_and_tells_its_front_ends(
         assert child.wait(DEADLINE_S) == 1
 
 
-@pytest.mark.parametrize("argv", [(), ("model",), ("model", "--handshake", "x", "--kv-memory", "lots"), ("m", "--no")])
+def test_a_model_without_attention_is_refused_at_start(tmp_path: Path) -> None:
+    import transformers
+
+    sizes = {"vocab_size": 64, "hidden_size": 16, "state_size": 4, "num_hidden_layers": 1, "expand": 2}
+    transformers.MambaForCausalLM(transformers.MambaConfig(**sizes)).save_pretrained(tmp_path)
+    with FrontEnd() as front, pytest.raises(CannotLoad, match="cannot be run with continuous batching: Mamba"):
+        read = parse([str(tmp_path), "--handshake", front.handshake, *SMALL])
+        sockets = EngineSockets(front.addresses)
+        try:
+            build(read, sockets, Progress(None))
+        finally:
+            sockets.close(0)
+
+
+@pytest.mark.parametrize(
+    "argv", [(), ("model",), ("model", "--handshake", "x", "--kv-memory", "lots"), ("m", "--no")]
+)
 def test_a_senseless_command_line(argv: tuple[str, ...]) -> None:
     with process(*argv, stderr=subprocess.PIPE) as child:
         assert child.stderr is not None

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from serving_engine_thread import Running, running
 from serving_engine_wire import request
-
 from toolgrammar_serving.protocol import wire
 
 
