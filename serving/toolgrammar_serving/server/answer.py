@@ -43,6 +43,7 @@ class Answer:
     def __init__(self, connection: Connection, choices: int, n: int, slow_reader_s: float) -> None:
         self.connection = connection
         self.generations: list[Generation] = []
+        self.sinks: list[Any] = []
         self.error: ServingError | None = None
         self.left = choices
         self.n = n
@@ -93,6 +94,9 @@ class Answer:
         if self._deadline is not None:
             self._deadline.cancel()
         self.connection.close()
+        # Sinks and generations refer to each other and to this: let go, so that what was said is freed at once.
+        self.sinks = []
+        self.generations = []
 
     def _settle(self) -> None:
         self.over.set_result(None)
@@ -148,7 +152,6 @@ class StreamAnswer(Answer):
 
     def __init__(self, connection: Connection, choices: int, n: int, slow_reader_s: float) -> None:
         super().__init__(connection, choices, n, slow_reader_s)
-        self.sinks: list[Any] = []  # of StreamSink
         self._held: list[bytes] = []
         self._live = False
         self._commented = 0.0

@@ -141,6 +141,7 @@ def _options(body: ChatBody, exchange: Exchange, config: ServerConfig, *, extens
         usage=bool(streaming and streaming.include_usage) or config.force_usage or continuous,
         continuous_usage=continuous,
         logprobs=bool(body.logprobs) and shown,
+        prompt_logprobs=body.prompt_logprobs is not None,
         token_ids=bool(body.return_token_ids) and shown,
         tokens_as_ids=bool(body.return_tokens_as_token_ids),
         extension=extension,

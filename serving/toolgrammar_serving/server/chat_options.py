@@ -17,6 +17,7 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     usage: bool = False
     continuous_usage: bool = False
     logprobs: bool = False
+    prompt_logprobs: bool = False
     token_ids: bool = False
     tokens_as_ids: bool = False
     extension: bool = False

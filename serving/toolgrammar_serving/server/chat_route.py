@@ -7,16 +7,15 @@ import time
 from toolgrammar_serving.chat import ChatRequest
 from toolgrammar_serving.errors import BadRequest
 from toolgrammar_serving.server import chat_body
-from toolgrammar_serving.server.answer import Answer, Gone
 from toolgrammar_serving.server.body import read
 from toolgrammar_serving.server.chat_stream import ChatStream
 from toolgrammar_serving.server.chat_whole import ChatWhole
 from toolgrammar_serving.server.connection import connection
+from toolgrammar_serving.server.echo import prompt_logprobs
 from toolgrammar_serving.server.exchange import of_scope, read_body
 from toolgrammar_serving.server.problems import Receive, Scope, Send, respond
 from toolgrammar_serving.server.service import ChatLayer, PreparedChat, Service
 from toolgrammar_serving.server.sse import Frame
-from toolgrammar_serving.server.tracing import Span
 
 
 class ChatRoute:
@@ -43,13 +42,8 @@ class ChatRoute:
             frame = Frame(response_id, "chat.completion.chunk", int(time.time()), model)
             arguments = (options, frame, service.meter, way, request.n, request.n, service.config.slow_reader_s)
             answer = ChatStream(*arguments) if request.stream else ChatWhole(*arguments)
-            try:
-                with service.answering(answer):
-                    await self._answer(answer, prepared, send)
-            except Gone:
-                pass
-            finally:
-                account(service, span, answer)
+            with service.answering(answer, span):
+                await self._answer(answer, prepared, send)
 
     async def _answer(self, answer: ChatStream | ChatWhole, prepared: PreparedChat, send: Send) -> None:
         chat = self._service.chat
@@ -62,7 +56,10 @@ class ChatRoute:
         await answer.over
         if answer.error is not None:
             raise answer.error
-        await respond(send, 200, answer.response(prepared.text.prompt_token_ids))
+        prompt = None
+        if answer.options.prompt_logprobs:
+            prompt = prompt_logprobs(self._service.text.prompt_logprobs(answer.generations[0]))
+        await respond(send, 200, answer.response(prepared.text.prompt_token_ids, prompt))
 
 
 async def prepare(chat: ChatLayer, request: ChatRequest) -> PreparedChat:
@@ -72,9 +69,3 @@ async def prepare(chat: ChatLayer, request: ChatRequest) -> PreparedChat:
     except RecursionError:
         raise BadRequest("The request is nested too deeply.", code="nested_too_deeply") from None
     return prepared
-
-
-def account(service: Service, span: Span, answer: Answer) -> None:
-    for usage in answer.usages():
-        service.meter.prompt_read(usage.prompt_tokens, usage.cached_tokens)
-    span.answered(answer)

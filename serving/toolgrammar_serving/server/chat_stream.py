@@ -39,7 +39,7 @@ class ChatStream(StreamAnswer):
         self.options = options
         self.frame = frame
         self.meter = meter
-        self.sinks: list[ChatChoice] = [ChatChoice(self, index) for index in range(self.left)]
+        self.sinks = [ChatChoice(self, index) for index in range(self.left)]
 
     def open(self, prompt_token_ids: list[int] | None) -> None:
         """The first event of each choice: the role, and the echoed message. ``prompt_token_ids`` if they are

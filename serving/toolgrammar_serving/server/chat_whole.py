@@ -33,7 +33,7 @@ class ChatWhole(Answer):
         if self.choice_over():
             self.complete()
 
-    def response(self, prompt_token_ids: list[int]) -> bytes:
+    def response(self, prompt_token_ids: list[int], prompt_logprobs: list[dict[str, Any] | None] | None) -> bytes:
         """The response's body."""
         reasoning = sum(sink.reasoning_tokens for sink in self.sinks)
         found: dict[str, Any] = {
@@ -46,6 +46,8 @@ class ChatWhole(Answer):
             "system_fingerprint": self.options.fingerprint,
             "usage": usage_object(self.usages(), reasoning),
         }
+        if self.options.prompt_logprobs:
+            found["prompt_logprobs"] = prompt_logprobs
         if self.options.token_ids:
             found["prompt_token_ids"] = prompt_token_ids
         return safe_json(found)

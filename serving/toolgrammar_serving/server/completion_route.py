@@ -7,9 +7,7 @@ import time
 from typing import Any
 
 from toolgrammar_serving.server import completion_body
-from toolgrammar_serving.server.answer import Gone
 from toolgrammar_serving.server.body import read
-from toolgrammar_serving.server.chat_route import account
 from toolgrammar_serving.server.completion_stream import CompletionStream
 from toolgrammar_serving.server.completion_whole import CompletionWhole
 from toolgrammar_serving.server.connection import connection
@@ -51,14 +49,9 @@ class CompletionRoute:
             slow_s = service.config.slow_reader_s
             arguments = (options, frame, service.meter, echoes, way, len(requests) * n, n, slow_s)
             answer = CompletionStream(*arguments) if body.stream else CompletionWhole(*arguments)
-            try:
-                with service.answering(answer):
-                    self._start(answer, prepared, echoes)
-                    await self._send(answer, send)
-            except Gone:
-                pass
-            finally:
-                account(service, span, answer)
+            with service.answering(answer, span):
+                self._start(answer, prepared, echoes)
+                await self._send(answer, send)
 
     def _start(self, answer: CompletionStream | CompletionWhole, prepared: list[Any], echoes: list[Echo]) -> None:
         """Start every prompt. If one cannot be started the answer ends, and with it those that were."""

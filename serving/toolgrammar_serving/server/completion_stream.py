@@ -36,9 +36,7 @@ class CompletionStream(StreamAnswer):
         self.options = options
         self.frame = frame
         self.meter = meter
-        self.sinks: list[CompletionChoice] = [
-            CompletionChoice(self, index, echoes[index // self.n]) for index in range(self.left)
-        ]
+        self.sinks = [CompletionChoice(self, index, echoes[index // self.n]) for index in range(self.left)]
 
     def usages(self) -> list[Usage]:
         """Counts so far; what was generated only to get at the prompt does not count."""

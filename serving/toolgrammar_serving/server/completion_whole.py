@@ -9,7 +9,7 @@ from toolgrammar_serving.errors import ServingError
 from toolgrammar_serving.server.answer import Answer
 from toolgrammar_serving.server.completion_body import CompletionOptions
 from toolgrammar_serving.server.completion_stream import uncounted
-from toolgrammar_serving.server.echo import Echo
+from toolgrammar_serving.server.echo import Echo, prompt_logprobs
 from toolgrammar_serving.server.logprobs import CompletionLogprobs
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.sse import Frame, safe_json
@@ -106,7 +106,7 @@ class WholeCompletion:
             "stop_reason": self._finish.stop_reason,
         }
         if options.prompt_logprobs:
-            found["prompt_logprobs"] = self._echo.prompt_logprobs()
+            found["prompt_logprobs"] = prompt_logprobs(self._echo.logprobs())
         if options.token_ids:
             found["token_ids"] = self._token_ids
             found["prompt_token_ids"] = self._echo.token_ids

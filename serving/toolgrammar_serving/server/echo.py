@@ -35,12 +35,13 @@ class Echo:
         found = None if self.generation is None else self._layer.prompt_logprobs(self.generation)
         return [None] * len(self.token_ids) if found is None else found
 
-    def prompt_logprobs(self) -> list[dict[str, Any] | None]:
-        """The ``prompt_logprobs`` member: by token id."""
-        return [None if position is None else by_id(position) for position in self.logprobs()]
+
+def prompt_logprobs(positions: list[TokenLogprob | None] | None) -> list[dict[str, Any] | None] | None:
+    """The ``prompt_logprobs`` member: one a token of the prompt, by token id."""
+    return None if positions is None else [None if one is None else _by_id(one) for one in positions]
 
 
-def by_id(position: TokenLogprob) -> dict[str, Any]:
+def _by_id(position: TokenLogprob) -> dict[str, Any]:
     """A position's alternatives by token id, with their ranks."""
     found: dict[str, Any] = {}
     for rank, token in [*enumerate(position.top, 1), (position.rank, position.token)]:

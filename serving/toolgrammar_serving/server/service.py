@@ -11,12 +11,12 @@ from typing import Any, Final, Protocol
 
 from toolgrammar_serving.chat import ChatRequest, ChatSink
 from toolgrammar_serving.errors import EngineLost, NotFound, Overloaded
-from toolgrammar_serving.server.answer import Answer, Generation, StreamAnswer
+from toolgrammar_serving.server.answer import Answer, Generation, Gone, StreamAnswer
 from toolgrammar_serving.server.config import ServerConfig
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.problems import ShuttingDown
 from toolgrammar_serving.server.shared_metrics import INTERVAL_S, Folder, Numbers, engine_numbers
-from toolgrammar_serving.server.tracing import Tracer
+from toolgrammar_serving.server.tracing import Span, Tracer
 from toolgrammar_serving.text import TextRequest, TextSink, TokenLogprob
 
 log: Final = logging.getLogger(__name__)
@@ -141,15 +141,21 @@ class Service:
                 self._idle.set()
 
     @contextmanager
-    def answering(self, answer: Answer) -> Iterator[None]:
-        """An answer that may have to be ended from outside, and kept alive."""
+    def answering(self, answer: Answer, span: Span) -> Iterator[None]:
+        """An answer that may have to be ended from outside, kept alive meanwhile, and accounted for. A client that
+        left is no error."""
         self._answers.add(answer)
         if self._ticker is None and self.config.keep_alive_s > 0:
             self._schedule()
         try:
             yield
+        except Gone:
+            pass
         finally:
             self._answers.discard(answer)
+            for usage in answer.usages():
+                self.meter.prompt_read(usage.prompt_tokens, usage.cached_tokens)
+            span.answered(answer)
             answer.close()
 
     def hurry(self) -> None:

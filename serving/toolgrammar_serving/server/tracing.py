@@ -61,20 +61,25 @@ class Tracer:
 
     @contextmanager
     def span(self, operation: str, exchange: Exchange, model: str, *requests: Traced) -> Iterator[Span]:
-        """A server span over ``requests``, whose trace headers it sets."""
+        """A span over ``requests``, whose trace headers it sets."""
         if self._tracer is None:
             yield NO_SPAN
             return
-        from opentelemetry.trace import SpanKind
+        from opentelemetry.trace import SpanKind, get_current_span
 
-        context = self._propagate.extract(exchange.trace_headers or {})
+        # FastAPI may have made a span of the HTTP request already (newer ones do); then ours is inside it.
+        inside = get_current_span().get_span_context().is_valid
+        context = None if inside else self._propagate.extract(exchange.trace_headers or {})
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.request.model": model,
             "gen_ai.request.id": exchange.request_id,
         }
         with self._tracer.start_as_current_span(
-            f"{operation} {model}", context=context, kind=SpanKind.SERVER, attributes=attributes
+            f"{operation} {model}",
+            context=context,
+            kind=SpanKind.INTERNAL if inside else SpanKind.SERVER,
+            attributes=attributes,
         ) as span:
             carrier: dict[str, str] = {}
             self._propagate.inject(carrier)

@@ -9,8 +9,10 @@ from toolgrammar_serving.text import Usage
 
 
 def reasoning_share(events: list[Event], tokens: int) -> int:
-    """How many of the tokens that brought ``events`` were reasoning: by characters, where a step brought more. So the
-    sum over a stream is exact but for steps in which reasoning begins or ends among other tokens."""
+    """How many of the tokens that brought ``events`` were reasoning: by characters, where a step brought more.
+
+    So the sum over a stream is exact but for steps in which reasoning begins or ends among other tokens.
+    """
     thought = sum(event.end - event.start for event in events if type(event) is Reasoning)
     if not thought:
         return 0

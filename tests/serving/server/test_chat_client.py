@@ -230,6 +230,21 @@ def test_the_extension_has_spans_and_remarks() -> None:
     assert starts == [("auto", True)] * 2 + [("content", True)] * 2 + [("auto", False)] * 2
 
 
+def test_the_prompt_s_logprobs() -> None:
+    with serving(Script([content("a")])) as live, client(live) as api:
+        live.stage.prompt_positions = [None, logprob("bc", -1.0, ("d", -0.5))]
+        answer: Any = api.chat.completions.create(model="m", messages=MESSAGES, extra_body={"prompt_logprobs": 1})
+        (request,) = live.stage.requests
+    assert request.sampling.prompt_logprobs == 1
+    assert answer.prompt_logprobs == [
+        None,
+        {
+            "1": {"logprob": -0.5, "rank": 1, "decoded_token": "d"},
+            "2": {"logprob": -1.0, "rank": 1, "decoded_token": "bc"},
+        },
+    ]
+
+
 def test_echo_begins_with_what_the_assistant_had_said() -> None:
     messages: Any = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "Once "}]
     extra = {"echo": True, "continue_final_message": True, "add_generation_prompt": False}

@@ -1,4 +1,4 @@
-"""The server on the real layers and a real engine client; the engine is the test, the clients are on real sockets."""
+"""The server on the real layers and a real engine client; the engine is the test, clients are on real sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import openai
 import pytest
 import serving_client
 from serving_client import Engine, Rig
-
 from toolgrammar_serving.chat import ChatModel
 from toolgrammar_serving.llm import LLM, ModelDefaults
 from toolgrammar_serving.protocol.wire import ABORTED, ENGINE_CORE_DEAD, LENGTH, STOP, PrefillStats
