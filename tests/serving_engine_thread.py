@@ -27,7 +27,7 @@ class Running:
 
 
 @contextmanager
-def running(directory: Path, *argv: str, clients: int = 1) -> Iterator[Running]:
+def running(directory: Path, *argv: str, clients: int = 1, coordinated: bool = False) -> Iterator[Running]:
     """An engine over ``directory`` with the options ``argv``; one CPU thread, 64 MiB for the KV cache."""
     import torch
     from toolgrammar_serving.engine import lifecycle, options
@@ -37,8 +37,12 @@ def running(directory: Path, *argv: str, clients: int = 1) -> Iterator[Running]:
     with FrontEnd(clients) as front:
         defaults = ["--device", "cpu", "--threads", "1", "--kv-memory", "64MiB", "--seed", "1"]
         read = options.parse([str(directory), "--handshake", front.handshake, *defaults, *argv])
+        if coordinated:
+            front.coordinate()
         sockets = EngineSockets(front.addresses)
         engine, ready = lifecycle.build(read, sockets, lifecycle.Progress(None))
+        if coordinated:
+            front.coordinator_ready()
         sockets.register(ready)
         front.registered()
 

@@ -18,7 +18,7 @@ import zmq
 from toolgrammar_serving.protocol import wire
 
 #: Nothing waits longer than this; only hangs do.
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 
 _encode = msgspec.msgpack.Encoder().encode
 _outputs = msgspec.msgpack.Decoder(wire.EngineCoreOutputs).decode
@@ -75,6 +75,8 @@ class FrontEnd:
         self.hand = self._bound(zmq.ROUTER)
         self.inputs = [self._bound(zmq.ROUTER) for _ in range(clients)]
         self.outputs = [self._bound(zmq.PULL) for _ in range(clients)]
+        self.publisher: Any = None  # the coordinator's, if there is one
+        self.loads: Any = None
         self.answers: dict[str, Answer] = {}
         self.stats: wire.SchedulerStats | None = None
         self.utility: dict[int, wire.UtilityOutput] = {}
@@ -92,9 +94,26 @@ class FrontEnd:
     def handshake(self) -> str:
         return _address(self.hand)
 
+    def coordinate(self) -> None:
+        """Be the coordinator, too."""
+        self.publisher, self.loads = self._bound(zmq.XPUB), self._bound(zmq.PULL)
+
+    def coordinator_ready(self) -> None:
+        """Hear the engine's subscription; say READY."""
+        assert self.publisher.recv() == b"\x01"
+        self.publisher.send(b"READY")
+
+    def coordinator_hears(self) -> tuple[int, int]:
+        """Waiting and running requests, of the next report."""
+        stats = _outputs(self.loads.recv()).scheduler_stats
+        assert stats is not None
+        return stats.num_waiting_reqs, stats.num_running_reqs
+
     @property
     def addresses(self) -> wire.Addresses:
-        return wire.Addresses([_address(one) for one in self.inputs], [_address(one) for one in self.outputs])
+        coordinator = [_address(one) for one in (self.publisher, self.loads) if one is not None]
+        inputs, outputs = ([_address(one) for one in many] for many in (self.inputs, self.outputs))
+        return wire.Addresses(inputs, outputs, *coordinator)
 
     def hello(self) -> dict[str, Any]:
         """Hear HELLO, send INIT."""
@@ -167,8 +186,9 @@ class FrontEnd:
         return self.finish(*(one.request_id for one in asked))
 
     def close(self) -> None:
-        for one in (self.hand, *self.inputs, *self.outputs):
-            one.close(0)
+        for one in (self.hand, *self.inputs, *self.outputs, self.publisher, self.loads):
+            if one is not None:
+                one.close(0)
         self.context.term()
 
     def __enter__(self) -> FrontEnd:

@@ -87,6 +87,8 @@ class Engine:
             self._take_compiled()
         if self.executor.busy and not self.pause.frozen:
             self._step()
+        if self._sockets.coordinated:
+            self._tell_coordinator()
         if self.pause.waiting and not self._running():
             for client, call_id in self.pause.settled():
                 self.reply(client, outputs.answer(self._sockets.rank, call_id))
@@ -244,7 +246,6 @@ class Engine:
         """The state has changed without an output."""
         if self._stats:
             self._send(0, [], with_stats=True)
-        self._tell_coordinator()
 
     def _scheduler_stats(self) -> wire.SchedulerStats:
         executor = self.executor
@@ -258,9 +259,9 @@ class Engine:
         )
 
     def _tell_coordinator(self) -> None:
-        load = (self.executor.waiting, self.executor.running)
-        if self._sockets.coordinated and load != self._load:
+        waiting, running = load = (self.executor.waiting, self.executor.running)
+        if load != self._load:
             self._load = load
-            self._sockets.send_coordinator(
-                wire.EngineCoreOutputs(self._sockets.rank, scheduler_stats=self._scheduler_stats())
-            )
+            # Not the whole statistics: what has been counted since the last time is for the front ends.
+            stats = wire.SchedulerStats(num_running_reqs=running, num_waiting_reqs=waiting)
+            self._sockets.send_coordinator(wire.EngineCoreOutputs(self._sockets.rank, scheduler_stats=stats))

@@ -8,6 +8,7 @@ the request's error and nobody else's. Both libraries are loaded when the first 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
@@ -20,6 +21,7 @@ from toolgrammar_serving.engine.request import Matcher, Request
 from toolgrammar_serving.protocol.wire import StructuredOutputs
 
 _MAX_BITS: Final = 32
+_SOURCE: Final = re.compile(r"^\[[0-9:]+\] \S+:[0-9]+: ")
 
 
 class BadConstraint(ValueError):
@@ -194,5 +196,6 @@ def _quoted(text: str) -> str:
 
 
 def _first_lines(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    """What a client is told: not the clock and source file before it."""
+    lines = [_SOURCE.sub("", line) for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:3])[:500] or type(error).__name__

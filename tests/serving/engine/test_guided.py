@@ -145,6 +145,7 @@ def test_a_bad_constraint_is_its_requests_error(qwen: Running, constraint: dict[
     assert answer.last.error is not None
     assert answer.last.error.code == "validation_error"
     assert says in answer.last.error.message
+    assert ".cc:" not in answer.last.error.message
     assert len(front.finish("neighbour")[0].tokens) == 6
 
 

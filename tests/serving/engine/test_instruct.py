@@ -1,4 +1,4 @@
-"""The whole way with a real model: openai client, server, engine, calls. Needs TOOLGRAMMAR_TEST_MODEL, a directory."""
+"""The whole way with a real model: client, server, engine, calls. TOOLGRAMMAR_TEST_MODEL names its directory."""
 
 from __future__ import annotations
 

@@ -228,3 +228,10 @@ def test_two_front_ends_hear_their_own(qwen_directory: Path) -> None:
         assert first.tokens == second.tokens
         front.send(wire.ADD, request("nobody", [1], client=7))
         assert len(front.run(request("c", [3], max_tokens=2))[0].tokens) == 2
+
+
+def test_a_coordinator_hears_of_load(qwen_directory: Path) -> None:
+    with running(qwen_directory, coordinated=True) as engine:
+        front = engine.front
+        front.run(request("r", prompt(10), temperature=0.0, max_tokens=3))
+        assert [front.coordinator_hears() for _ in range(2)] == [(0, 1), (0, 0)]
