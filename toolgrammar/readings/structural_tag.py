@@ -4,18 +4,18 @@
     >>> structural_tag(registry.load("hermes"), tools, choice="required")
     {'type': 'structural_tag', 'format': {'type': 'plus', 'content': {'type': 'sequence', 'elements': [...]}}}
 
-The constraint is written from the grammar's own nodes. What it admits reads back as complete calls of the tools; the
-renderer's text for such calls is admitted, if arguments stand in the order of the schema, and so are the other
-layouts that the grammar reads.
+The constraint is written from the grammar's own nodes. What it admits reads back as complete calls of the tools.
+It admits what the renderer writes, if arguments stand in the order of the schema, and the other layouts that the
+grammar reads.
 
 ``auto``      any text, until something begins a call; from there on the call must be right. A marker that begins
               nothing but calls is enough; where an opener may be prose as well (a bare ``{``, a ``[``), it takes
-              the name of an offered tool behind it, and only this one call is settled.
+              the name of an offered tool behind it, and with many tools only that call is settled.
 ``required``  calls and nothing but calls, behind reasoning if there is any
 ``named``     the same, with one call
 
-Formats without calls (``identity``, ``kimi-vl``) have no constraint: ``exports`` says so, and the answer is None. A tool
-whose name the format cannot write is left out; if none is left, the answer is None too.
+Formats without calls (``identity``, ``kimi-vl``) have no constraint: ``exports`` says so, the answer is None. A
+tool whose name the format cannot write is left out; if none is left, the answer is None too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from toolgrammar.errors import ToolsError
 from toolgrammar.readings.book import Book
 from toolgrammar.readings.constrain.dumping import dump
 from toolgrammar.readings.constrain.filling import Filling
-from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Const, Format, Free
+from toolgrammar.readings.constrain.formats import EACH, EMPTY, NEVER, Const, Format, Free, weight
 from toolgrammar.readings.constrain.names import likes
 from toolgrammar.readings.constrain.offer import Offer
 from toolgrammar.readings.constrain.turns import Mixed, calls_in_text, calls_only
@@ -40,6 +40,8 @@ from toolgrammar.readings.first import nodes_of
 Choice: TypeAlias = Literal["auto", "required", "named"]
 Start: TypeAlias = Literal["content", "reasoning", "section"]
 
+#: Calls of all tools that may be written behind openers with names in them.
+_MOST_COPIES: Final = 300
 #: Constraints with holes, for the formats last asked for.
 _KEPT: Final = 64
 _known: OrderedDict[Any, tuple[Grammar, Format | Mixed]] = OrderedDict()
@@ -64,11 +66,13 @@ def structural_tag(
     """The constraint for a turn that may call ``tools``; None if the format has none.
 
     ``names``: only these tools may be called. ``parallel``: more than one call; a named choice is always one.
-    ``strict``: whether arguments follow the tools' schemas; None: those of tools with ``"strict": true`` do, others
-    are any object. ``reasoning``: the turn may begin with reasoning, and the constraint covers it; without it the
-    constraint begins behind the reasoning. ``start``: what the prompt left open; ``"reasoning"`` says that reasoning
-    has begun, and is covered. The tools are not changed. Raises ``ToolsError`` for a choice that needs a tool where
-    none may be called, and for names that are not offered; ``ValueError`` for a start the format lacks.
+    ``strict``: whether arguments follow the tools' schemas; None: those of tools with ``"strict": true`` do, all
+    others are any object. ``reasoning``: the turn may begin with reasoning, and the constraint covers it; without
+    it the constraint begins behind the reasoning. ``start``: what the prompt left open; ``"reasoning"`` says that
+    reasoning has begun, and is covered. The tools are not changed.
+
+    Raises ``ToolsError`` for a choice that needs a tool where none may be called, and for names that are not
+    offered; ``ValueError`` for a start that the format lacks.
     """
     if start not in grammar.starts:
         known = ", ".join(grammar.starts)
@@ -115,7 +119,10 @@ def _template(
 def _mixed(template: Mixed, filling: Filling, parallel: bool) -> dict[str, Any] | None:
     """Free text in which calls begin."""
     rules: dict[str, Format] = {}
-    for opener in template.openers:
+    # An opener with a name in it is there for every tool, and so is every call behind it.
+    named = [opener for opener in template.whole if opener.name is not None]
+    copies = len(filling.offer.targets) ** 2 * sum(1 + weight(opener.rest) // EACH for opener in named)
+    for opener in template.whole if copies <= _MOST_COPIES else template.first:
         if opener.name is None:
             rules[opener.text] = filling.fill(opener.rest)
             continue

@@ -142,10 +142,13 @@ class Calls(Fields):
         start = replace(
             place, chain=self.chains.push_all((node.item, END_MEMBER), loop), in_member=True, filled=()
         )  # fmt: skip
-        found = solve_each(start, self.step, self._member_over)
-        return [
-            (Members(said), replace(past, need=end.need, written=True, line_start=False)) for said, end in found
-        ]
+        begins = {marker.text for marker in self.first.of(node.item).markers}
+        found: list[Step] = []
+        for said, end in solve_each(start, self.step, self._member_over):
+            # It was not one more of them that followed the last one.
+            need = tuple(text for text in end.need if text not in begins) or end.need
+            found.append((Members(said), replace(past, need=need, written=True, line_start=False)))
+        return found
 
     def _member_over(self, place: Place) -> Place | None:
         """A place behind a parameter, with what must follow it."""

@@ -93,7 +93,7 @@ class Fields:
             said = opt(_ID) if node.empty else _ID
         else:
             chars = node.chars[1:-1] if node.chars else "A-Za-z0-9_-"
-            said = Run(chars, 0 if node.empty else 1, min(node.limit, _WORD_MOST), ("", "json"))
+            said = Run(chars, 0 if node.empty else 1, min(node.limit, _WORD_MOST), ("json", ""))
         return [] if place.need else [(said, self.wrote(place))]
 
     def barred(self, place: Place, node: Any) -> tuple[str, ...]:
@@ -105,7 +105,8 @@ class Fields:
 
     def name(self, place: Place, node: Any) -> list[Step]:
         """The tool's name."""
-        if "name" in place.filled or (place.need and (isinstance(node, c.Field) or not '"'.startswith(place.need))):
+        begins = isinstance(node, JsonName) and '"'.startswith(place.need)
+        if "name" in place.filled or (place.need and not begins):
             return []
         filled = tuple(sorted({*place.filled, "name"}))
         known = place.reg("name")
@@ -190,13 +191,18 @@ class Fields:
                 replace(slot, chosen=tuple(zip(choices, arms, strict=True))).settle(self.offered)
                 for arms in itertools.product(*(range(len(choice.arms)) for choice in choices))
             )
-            more = (one.text for one in (*settled, slot.settle(self.offered)) if one is not None)
+            # What the grammar itself says is enough.
+            tried = () if slot.written else (*settled, slot.settle(self.offered))
+            more = (one.text for one in tried if one is not None)
             for text in [*told, *more]:
-                taken = [take(choice, text, self.offered) for choice in choices]
-                outcome = (*((one[0], tuple(sorted(one[1].items()))) if one else None for one in taken), ANY_NAME in text)
+                outcome = (*(_outcome(take(choice, text, self.offered)) for choice in choices), ANY_NAME in text)
                 alone = replace(slot, written=(text,)).settle(self.offered)
                 if (text in told or outcome not in first) and alone is not None and alone.text == text:
                     yield text, first.setdefault(outcome, text)
+
+
+def _outcome(taken: tuple[int, dict[str, str]] | None) -> Any:
+    return None if taken is None else (taken[0], tuple(sorted(taken[1].items())))
 
 
 def _arm(taken: tuple[int, dict[str, str]] | None) -> int | None:

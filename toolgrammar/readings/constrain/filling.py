@@ -12,7 +12,22 @@ from toolgrammar import combinators as c
 from toolgrammar.readings.constrain import elements, notations
 from toolgrammar.readings.constrain.fields import ANY_NAME
 from toolgrammar.readings.constrain.formats import (
-    EMPTY, NEVER, Const, Each, Format, Free, Hole, Members, Or, Repeat, Run, Seq, either, opt, seq, star,
+    EMPTY,
+    NEVER,
+    Const,
+    Each,
+    Format,
+    Free,
+    Hole,
+    Members,
+    Or,
+    Repeat,
+    Run,
+    Seq,
+    either,
+    opt,
+    seq,
+    star,
 )  # fmt: skip
 from toolgrammar.readings.constrain.offer import Offer, Parameter, Tool, schema_format
 from toolgrammar.readings.headers import take

@@ -3,8 +3,8 @@
 They are kept simple as they are made: ``x x*`` is ``x+``, what several alternatives begin or end with stands once,
 what cannot match (``NEVER``) vanishes.
 
-A format's constraint is found once, for any tools, with holes (``Hole``) where a request's tools matter; ``filling``
-puts the tools in.
+A format's constraint is found once, for any tools, with holes (``Hole``) where a request's tools matter; the tools
+are put in by ``filling``.
 """
 
 from __future__ import annotations
@@ -150,6 +150,8 @@ class Repeat:
 Format: TypeAlias = Const | Run | Free | Schema | Rules | Hole | Each | Members | Seq | Or | Repeat
 
 EMPTY = Seq(())
+#: The weight of what will stand there for every tool.
+EACH = 1000
 NEVER = Or(())
 
 
@@ -227,8 +229,7 @@ def weight(item: Format) -> int:
         case Repeat(inner) | Members(inner):
             return 10 + weight(inner)
         case Each(inner):
-            # It will stand there for every tool.
-            return 1000 + weight(inner)
+            return EACH + weight(inner)
         case Schema(_, key) | Rules(key):
             return 30 + len(key)
     return 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Format, either, seq, star, weight
 
@@ -27,7 +27,7 @@ def solve(start: P, steps: Callable[[P], Sequence[tuple[Format, P]]], done: Call
     for place in places:
         if done(place):
             out[place][_END] = EMPTY
-    return _eliminated(_trimmed(out))
+    return _shortest(_trimmed(out))
 
 
 def solve_each(
@@ -45,7 +45,7 @@ def solve_each(
         edges = {place: dict(ways) for place, ways in out.items()}
         for place in last:
             edges[place][_END] = EMPTY
-        solved.append((_eliminated(_trimmed(edges)), found))
+        solved.append((_shortest(_trimmed(edges)), found))
     return solved
 
 
@@ -86,6 +86,34 @@ def _trimmed(out: _Edges) -> _Edges:
         for place, edges in out.items()
         if place in alive
     }
+
+
+def _merged(out: _Edges) -> _Edges:
+    """Places from which the same ways lead on, as one."""
+    classes: dict[Hashable, int] = dict.fromkeys(out, 0)
+    classes[_START], classes[_END] = 1, 2
+    count = 0
+    while count != (count := len(set(classes.values()))):
+        seen: dict[Any, int] = {}
+        classes = {
+            place: seen.setdefault(
+                (classes[place], frozenset((label, classes[target]) for target, label in out[place].items()))
+                if place in out else _END,
+                len(seen),
+            )
+            for place in classes
+        }  # fmt: skip
+    first: dict[int, Hashable] = {}
+    for place in classes:
+        first.setdefault(classes[place], place)
+    merged: _Edges = {}
+    for place, edges in out.items():
+        if first[classes[place]] is place:
+            ways = merged[place] = {}
+            for target, label in edges.items():
+                known = ways.get(first[classes[target]])
+                ways[first[classes[target]]] = label if known is None else either(known, label)
+    return merged
 
 
 class _Elimination:
@@ -148,6 +176,10 @@ class _Elimination:
         )
 
 
-def _eliminated(out: _Edges) -> Format:
-    """The one expression from start to end."""
-    return _Elimination(out).run() if _START in out else NEVER
+def _shortest(out: _Edges) -> Format:
+    """The one expression from start to end; with equal places as one, if that makes it shorter."""
+    if _START not in out:
+        return NEVER
+    merged = _merged(out)
+    plain = _Elimination(out).run()
+    return min(plain, _Elimination(merged).run(), key=weight) if len(merged) < len(out) else plain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from toolgrammar import combinators as c
 from toolgrammar.combinators import Grammar
 from toolgrammar.readings.constrain.fields import ANY_NAME

@@ -1,7 +1,8 @@
-"""Arguments in notations that are no JSON, by the tool's schema: Python keywords and quoted objects; ``elements`` has a third.
+"""Arguments in notations that are no JSON, by the tool's schema: Python keywords and quoted objects.
 
-Each becomes a small EBNF grammar of its own. Types, ``properties`` with ``required``, ``items``, ``enum``, ``const``,
-references and unions count; ranges, patterns and lengths do not. Properties stand in the order of the schema.
+Each becomes a small EBNF grammar of its own (``elements`` is a third). Types, ``properties`` with ``required``,
+``items``, ``enum``, ``const``, references and unions count; ranges, patterns and lengths do not. Properties stand
+in the order of the schema.
 """
 
 from __future__ import annotations
@@ -203,7 +204,8 @@ class _Python(Notation):
         if isinstance(value, list):
             return "[" + ", ".join(map(self.spelled, value)) + "]"
         if isinstance(value, Mapping):
-            return "{" + ", ".join(f"{self.spelled(key)}: {self.spelled(each)}" for key, each in value.items()) + "}"
+            members = (f"{self.spelled(key)}: {self.spelled(each)}" for key, each in value.items())
+            return "{" + ", ".join(members) + "}"
         return json.dumps(value, ensure_ascii=False)
 
 
@@ -234,7 +236,8 @@ class _Quoted(Notation):
         if isinstance(value, list):
             return "[" + ",".join(map(self.spelled, value)) + "]"
         if isinstance(value, Mapping):
-            return "{" + ",".join(f"{self.spelled_key(key)}:{self.spelled(each)}" for key, each in value.items()) + "}"
+            members = (f"{self.spelled_key(key)}:{self.spelled(each)}" for key, each in value.items())
+            return "{" + ",".join(members) + "}"
         return json.dumps(value)
 
     def spelled_key(self, key: str) -> str:

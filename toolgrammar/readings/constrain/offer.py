@@ -17,7 +17,7 @@ _COMBINED: Final = ("$ref", "anyOf", "oneOf", "allOf", "enum", "const")
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A declared parameter. ``schema`` is complete in itself, ``declared`` is as it stands in the tool's schema."""
+    """A declared parameter. ``declared`` is its schema as it stands, ``schema`` is the same complete in itself."""
 
     key: str
     schema: Any
@@ -26,7 +26,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called. ``parameters`` is None where any arguments are good; ``keys``: the declared ones."""
+    """A tool that may be called. ``parameters`` is None where any arguments are good; ``keys``: the declared."""
 
     name: str
     schema: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Offer:
             raise ToolsError(f"names: {unknown[0]!r} is not among the tools: {', '.join(sorted(self.names))}")
         self.targets: dict[str, Tool] = {}
         for tool in tools:
-            inner = tool["function"] if "function" in tool else tool
+            inner = tool.get("function", tool)
             name = inner["name"]
             if name not in self.targets and (names is None or name in names):
                 told = inner.get("strict", tool.get("strict")) is True
@@ -69,7 +69,8 @@ class Offer:
         required = root.get("required")
         needed = set(required) if isinstance(required, list) else set()
         parameters = tuple(
-            Parameter(key, standing_alone(schema, root), schema, key in needed) for key, schema in properties.items()
+            Parameter(key, standing_alone(schema, root), schema, key in needed)
+            for key, schema in properties.items()
         )
         return Tool(name, _object(root), parameters, keys)
 

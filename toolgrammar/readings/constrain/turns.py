@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.constrain.formats import EMPTY, NEVER, Const, Format, either, opt
 from toolgrammar.readings.constrain.graph import solve
 from toolgrammar.readings.constrain.places import Place, Since
-from toolgrammar.readings.constrain.triggers import Opener, behind, named_openers, openers
+from toolgrammar.readings.constrain.triggers import Opener, named_openers, needed, openers
 from toolgrammar.readings.constrain.walk import Step, Walk
-
-#: White space that a call may want in front of it; in free text it may stand anyway.
-_FRAMES: Final = ("", "\n", "\n\n", " ")
 
 
 class Mixed(NamedTuple):
     """Free text and what begins calls in it, behind ``thought``."""
 
     thought: Format
-    openers: list[Opener]
+    #: All calls up to the next free text are settled; or only the first, if what begins it names the tool.
+    whole: list[Opener]
+    first: list[Opener]
 
 
 def calls_only(walk: Walk, start: str) -> Format:
@@ -38,28 +37,19 @@ def calls_in_text(walk: Walk, start: str) -> Mixed:
     texts = _texts(walk, begin)
     sources = [begin, *(source for sink, source in texts if sink == "content")]
     thoughts = [source for sink, source in texts if sink == "reasoning"]
-    in_thought = either(*(_run(walk, source, called=True) for source in thoughts))
-    calls = either(in_thought, *(_run(walk, source, called=True) for source in sources))
+    in_thought = [_run(walk, source, called=True) for source in thoughts]
+    runs = [*in_thought, *(_run(walk, source, called=True) for source in sources)]
     others = either(*(_run(walk, source, called=False) for source in (*sources, *thoughts)))
-    # Behind a name only this call is settled; what follows it may be prose again.
-    firsts = either(*(_first_call(walk, source) for source in (*sources, *thoughts)))
-    sure = [
-        found._replace(rest=either(*(behind(calls, white + found.text) for white in _FRAMES)))
-        for found in openers(calls, others)
-    ]
-    kept = [found for found in sure if not _begins(found.text, sure)]
-    named = [found for found in named_openers(firsts, others) if not _begins(found.text, [*sure, Opener(found.text, EMPTY)])]
+    firsts = [_first_call(walk, source) for source in (*sources, *thoughts)]
+    sure = openers(list(dict.fromkeys(runs)), others)
+    whole = [*sure, *named_openers(list(dict.fromkeys(runs)), others)]
+    first = [*sure, *named_openers(list(dict.fromkeys(firsts)), others)]
     thought: Format = EMPTY
-    if walk.reasoning and in_thought == NEVER:
+    if walk.reasoning and all(run == NEVER for run in in_thought):
         # Where a call counts in open reasoning as well, there is nothing to tell apart.
         thought = solve(begin, walk.step, _thought_over)
         thought = EMPTY if thought == NEVER else thought if start == "reasoning" else opt(thought)
-    return Mixed(thought, [*kept, *named])
-
-
-def _begins(text: str, others: list[Opener]) -> bool:
-    """Whether ``text`` begins with another of them."""
-    return any(text != other.text and text.startswith(other.text) for other in others)
+    return Mixed(thought, needed(whole), needed(first))
 
 
 def _thought_over(place: Place) -> bool:
@@ -105,14 +95,11 @@ def _run(walk: Walk, begin: Place, *, called: bool) -> Format:
         return found if called else [step for step in found if not step[1].called]
 
     def done(place: Place) -> bool:
-        over = place.chain is None or _at_text(place) is not None
+        text = _at_text(place)
+        over = place.chain is None or (text is not None and not (called and text.sink == "reasoning"))
         return over and place.called == called and not place.need and not place.unfinished
 
-    walk.idle = not called
-    try:
-        return solve(begin, steps, done)
-    finally:
-        walk.idle = False
+    return solve(begin, steps, done)
 
 
 def _without_need(place: Place) -> Place:

@@ -1,8 +1,8 @@
 """The steps of a constraint: at a place in the grammar, what may be written there and where that leads.
 
-The ways are those of the grammar, less what only mends: missing closers, calls spelled in open reasoning, a marker
-said twice. So what a constraint admits reads back as calls of the tools it was made for. Tools are holes here; only
-their names are told apart, where the grammar's choices do.
+The ways are those of the grammar, less what only mends: missing closers, calls spelled in open reasoning, markers
+said twice. So what a constraint admits reads back as calls of the tools it was made for. Tools are holes here;
+their names are told apart only where the grammar's choices do.
 
 White space is of any kind the grammar takes, but never more than a few characters: a model that may write white
 space without end sometimes does.
@@ -16,18 +16,23 @@ from msgspec.structs import replace
 
 from toolgrammar import combinators as c
 from toolgrammar.readings.book import Book
-from toolgrammar.readings.constrain.formats import EMPTY, Const, Format, Free, Run, either, opt, seq
 from toolgrammar.readings.constrain.calls import Calls
+from toolgrammar.readings.constrain.formats import EMPTY, Const, Format, Free, Run, either, opt, seq
 from toolgrammar.readings.constrain.places import END_CALL, END_MEMBER, END_SECTION, JsonId, JsonName, Place
 
 Step = tuple[Format, Place]
 
 #: Characters of white space where the grammar takes any number.
 MOST_WHITE: Final = 4
+#: What a marker has in it that cannot be a word of prose.
+_TAGS: Final = "<[|｜◁"
 
 
 class Walk(Calls):
-    """Finds the ways through one grammar. ``parallel``: more than one call. ``reasoning``: the turn may think before."""
+    """Finds the ways through one grammar.
+
+    ``parallel``: there may be more than one call. ``reasoning``: the turn may think before.
+    """
 
     def __init__(
         self, book: Book, likes: tuple[str, ...], offered: frozenset[str], *, parallel: bool, reasoning: bool
@@ -35,8 +40,6 @@ class Walk(Calls):
         super().__init__(book, likes, offered)
         self.parallel = parallel
         self.reasoning = reasoning
-        #: Call sections may be empty: while ways without calls are looked for.
-        self.idle = False
         self._thought_ends = self._ends("reasoning") - self._ends("content")
 
     def begin(self, start: str) -> Place:
@@ -55,14 +58,15 @@ class Walk(Calls):
             case c.Ref(rule):
                 return [(EMPTY, replace(place, chain=self.chains.push(self.grammar.rules[rule], rest)))]
             case c.Alt(arms):
-                return self.ways(place, [(arm,) for arm in usual(arms)])
+                return self.ways(place, [(arm,) for arm in self.calling(place, usual(arms))])
             case c.Opt(item):
-                return [(EMPTY, here)] if self.stray(item) else self.ways(place, [(), (item,)])
+                none = [()] if self.stray(item) else [*self.none(place, item), (item,)]
+                return self.ways(place, none)
             case c.Many(item) if place.in_call and self.holds_value(item):
                 return self.members(place, node)
             case c.Many(item, least):
                 again = (item, self.chains.rest_of(node))
-                return self.ways(place, [again] if least else [again, ()])
+                return self.ways(place, [again] if least else [again, *self.none(place, item)])
             case c.Section(c.Ws() as item):
                 return [(EMPTY, replace(place, chain=self.chains.push(item, rest), unfinished=True))]
             case c.Section(item) | c.Attempt(item):
@@ -74,8 +78,7 @@ class Walk(Calls):
             case c.Envelope():
                 return [(EMPTY, replace(place, chain=self.chains.push(self.envelope(node), rest)))]
             case c.Let() if node is END_SECTION:
-                over = place.sections[-1] or self.idle
-                return [(EMPTY, replace(here, sections=place.sections[:-1], word=False))] if over else []
+                return [(EMPTY, replace(here, sections=place.sections[:-1], word=False))]
             case c.Let() if node is END_CALL or node is END_MEMBER:
                 return []
             case c.Let(register, value):
@@ -99,7 +102,7 @@ class Walk(Calls):
     # ---- structure ----------------------------------------------------------------------------------------
 
     def sensible(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        """``items`` without those that say once more what stands in front of them; ``x (x)*`` of parameters as ``x+``."""
+        """``items`` less what only says once more what stands in front of it; parameters ``x x*`` as ``x+``."""
         kept: list[Any] = []
         before: Any = None
         for item in items:
@@ -129,16 +132,32 @@ class Walk(Calls):
     def opened(self, place: Place, node: Any, item: Any) -> Place:
         """``place`` inside a section or an attempt."""
         assert place.chain is not None
-        if id(node) not in self.sections:
-            return replace(place, chain=self.chains.push(item, place.chain.next))
         prose = isinstance(node, c.Attempt) and (node.word or node.unsure or node.until != "announced")
+        if id(node) not in self.sections:
+            return replace(place, chain=self.chains.push(item, place.chain.next), word=place.word or prose)
         chain = self.chains.push_all((item, END_SECTION), place.chain.next)
         return replace(place, chain=chain, sections=(*place.sections, False), word=place.word or prose)
 
+    def none(self, place: Place, item: Any) -> list[tuple[Any, ...]]:
+        """The way past ``item``; none past the calls of a section in which no call was made."""
+        return [] if self.empty(place) and self.book.holds_call(item, ()) else [()]
+
+    def calling(self, place: Place, arms: tuple[Any, ...]) -> tuple[Any, ...]:
+        """``arms``; in such a section without those that are but a marker, where others hold calls."""
+        if self.empty(place) and any(self.book.holds_call(arm, ()) for arm in arms):
+            return tuple(arm for arm in arms if not only_marks(arm))
+        return arms
+
+    def empty(self, place: Place) -> bool:
+        """Whether a section is open in which no call was made."""
+        return bool(place.sections) and not place.sections[-1]
+
     def stray(self, item: Any) -> bool:
         """Whether it is but an end of reasoning that was not begun, or has ended."""
-        marks = marks_of(item)
-        return len(marks) == 1 and isinstance(marks[0], c.Lit) and marks[0].spellings[0] in self._thought_ends
+        if any(not isinstance(node, c.Lit | c.Ws | c.Seq | c.Alt | c.Ref) for node in self.below(item)):
+            return False
+        markers = {marker.text for marker in self.first.of(item).markers}
+        return bool(markers) and markers <= self._thought_ends
 
     def _ends(self, sink: str) -> set[str]:
         """The markers that may stand directly behind text of one sink."""
@@ -164,7 +183,8 @@ class Walk(Calls):
                 marks = tuple(sorted({*marks, *node.spellings}))
             head = next((each[len(text) :] for each in self.grammar.anchors if each.startswith(text)), "")
             target = replace(self.wrote(place, head=head, line_start=text.endswith("\n")), marks=marks)
-            targets.setdefault(target, []).append(Const(text, sure=not place.word))
+            sure = not place.word and any(char in text for char in _TAGS)
+            targets.setdefault(target, []).append(Const(text, sure=sure))
         return [(either(*texts), target) for target, texts in targets.items()]
 
     def white(self, place: Place, node: c.Ws) -> list[Step]:
@@ -186,10 +206,12 @@ class Walk(Calls):
     def text(self, place: Place, node: c.Text) -> list[Step]:
         """Free text: thoughts, if they come first and are wanted; all other text is nothing."""
         if place.sections:
+            if node.sink == "drop" and self.empty(place):
+                return []
             return [(Run(_class(c.WHITE), 0, MOST_WHITE), place)] if node.strip == "all" else [(EMPTY, place)]
         if node.sink == "drop":
             return []
-        further = replace(place, marked=False, marks=(), head="", skipped=())
+        further = replace(place, word=False, marked=False, marks=(), head="", skipped=())
         if node.sink == "content":
             silly = place.marked and place.since in ("start", "content")
             return [] if silly else [(EMPTY, replace(further, since="content"))]
@@ -220,13 +242,13 @@ def marks_of(node: Any) -> list[Any]:
 def usual(arms: tuple[Any, ...]) -> tuple[Any, ...]:
     """``arms`` without one that stands for a closer that is missing."""
     kept = tuple(arm for arm in arms if not isinstance(arm, c.Peek))
-    return kept if kept and all(map(_only_marks, kept)) else arms
+    return kept if kept and all(map(only_marks, kept)) else arms
 
 
-def _only_marks(node: Any) -> bool:
+def only_marks(node: Any) -> bool:
     """Whether nothing but markers and white space stand in it."""
     if isinstance(node, c.Seq | c.Alt | c.Opt):
-        return all(map(_only_marks, c.children(node)))
+        return all(map(only_marks, c.children(node)))
     return isinstance(node, c.Lit | c.Ws)
 
 
