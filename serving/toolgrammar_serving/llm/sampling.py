@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from math import inf, isfinite
 from typing import Final, TypeVar
+
+import msgspec
 
 from toolgrammar_serving.errors import BadRequest, TooLong
 from toolgrammar_serving.llm.defaults import ModelDefaults
 from toolgrammar_serving.llm.requests import GenerateRequest, Sampling
-from toolgrammar_serving.protocol.wire import DELTA, FINAL_ONLY, SamplingParams
+from toolgrammar_serving.protocol.wire import DELTA, FINAL_ONLY, SamplingParams, StructuredOutputs
 
 _T = TypeVar("_T")
 
+#: What enforces constraints in the engine, unless a request names another.
+_BACKEND: Final = "xgrammar"
 #: Below this temperature an engine takes the likeliest token.
 _GREEDY: Final = 1e-5
 
@@ -101,7 +106,7 @@ def sampling_params(request: GenerateRequest, defaults: ModelDefaults, max_token
         logprob_token_ids=wanted.logprob_token_ids,
         output_kind=DELTA if request.stream else FINAL_ONLY,
         skip_clone=True,
-        structured_outputs=wanted.structured_outputs,
+        structured_outputs=_enforced(wanted.structured_outputs),
         logit_bias=_clamped(wanted.logit_bias),
         allowed_token_ids=wanted.allowed_token_ids,
         bad_words_token_ids=wanted.bad_words_token_ids,
@@ -117,6 +122,18 @@ def sampling_params(request: GenerateRequest, defaults: ModelDefaults, max_token
         params.min_p = _first(wanted.min_p, defaults.min_p, 0.0)
     _set_ends(params, wanted, defaults)
     return params
+
+
+def _enforced(wanted: StructuredOutputs | None) -> StructuredOutputs | None:
+    """A constraint with a backend, and a list of choices as a grammar: vLLM leaves both to its front end."""
+    if wanted is None:
+        return None
+    if wanted.choice is not None:
+        rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in wanted.choice)
+        wanted = msgspec.structs.replace(wanted, choice=None, grammar=f"root ::= {rule}")
+    if wanted.backend in (None, "auto"):
+        wanted = msgspec.structs.replace(wanted, backend=_BACKEND, backend_was_auto=True)
+    return wanted
 
 
 def _set_ends(params: SamplingParams, wanted: Sampling, defaults: ModelDefaults) -> None:

@@ -76,6 +76,24 @@ def test_the_request_wins() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"regex": "a", "backend": "guidance"}, {"regex": "a", "backend": "guidance"}),
+        ({"regex": "a", "backend": "auto"}, {"regex": "a", "backend": "xgrammar", "backend_was_auto": True}),
+        ({"json": {}}, {"json": {}, "backend": "xgrammar", "backend_was_auto": True}),
+        (
+            {"choice": ["a", 'é"\\\n']},
+            {"grammar": 'root ::= "a" | "é\\"\\\\\\n"', "backend": "xgrammar", "backend_was_auto": True},
+        ),
+    ],
+)
+def test_constraints_are_as_an_engine_takes_them(wanted: dict[str, Any], told: dict[str, Any]) -> None:
+    given = StructuredOutputs(**wanted)
+    assert params(structured_outputs=given).structured_outputs == StructuredOutputs(**told)
+    assert given == StructuredOutputs(**wanted)
+
+
 def test_greedy_leaves_the_rest_of_sampling_out() -> None:
     greedy = params(temperature=0.0)
     assert (greedy.temperature, greedy.top_p, greedy.top_k, greedy.min_p) == (0.0, 1.0, 0, 0.0)
