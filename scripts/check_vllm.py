@@ -44,13 +44,10 @@ TOOLS: list[Any] = [
         },
     }
 ]
-#: No thinking first, and sampled: a greedy model of random weights would never come to an end of either.
-DIRECT: dict[str, Any] = {
-    "max_tokens": 1024,
-    "temperature": 1,
-    "seed": 3,
-    "extra_body": {"chat_template_kwargs": {"enable_thinking": False}},
-}
+#: No thinking first.
+DIRECT = {"chat_template_kwargs": {"enable_thinking": False}}
+#: Several, sampled: a model of random weights comes to an end by chance only.
+SEVERAL: dict[str, Any] = {"n": 8, "max_tokens": 160, "temperature": 1, "seed": 3, "extra_body": DIRECT}
 ASK: list[Any] = [{"role": "user", "content": "Turn the lamp in the hall on."}]
 
 
@@ -117,16 +114,17 @@ class Checks:
         self.check("logprobs, whole and streamed alike", self._logprobs)
         self.check("completions, n=2 with seeds", self._completions)
         self.check("stop string", self._stop)
-        self.check("tool_choice required gives a call that fits its schema", lambda: self._forced("required"))
+        self.check("tool_choice required: answers that end are calls that fit", lambda: self._forced("required"))
         named = {"type": "function", "function": {"name": "set_lamp"}}
-        self.check("tool_choice named gives a call that fits its schema", lambda: self._forced(named))
-        self.check("response_format json_schema fits", self._schema)
+        self.check("tool_choice named: answers that end are calls that fit", lambda: self._forced(named))
+        self.check("response_format json_schema: answers that end fit", self._schema)
+        self.check("structured_outputs choice is one of the choices", self._choice)
         self.check("a prompt that is too long is refused with 400", self._too_long)
         self.check("64 requests at a time", self._many)
         self.check("metrics", lambda: "vllm:generation_tokens_total" in httpx.get(f"{self._url}/metrics").text)
 
     def _settings(self, **more: Any) -> dict[str, Any]:
-        return {"model": self._model, "messages": ASK, "max_tokens": 48, "temperature": 0, **more}
+        return {"model": self._model, "messages": ASK, "max_tokens": 48, "temperature": 0} | more
 
     def _chat(self) -> bool:
         whole = self._client.chat.completions.create(**self._settings()).choices[0]
@@ -173,15 +171,16 @@ class Checks:
         ).choices[0]
         return cut.finish_reason == "stop" and cut.text == text[: text.index(stop)]
 
-    def _forced(self, choice: Any) -> bool:
-        answer = self._client.chat.completions.create(**self._settings(tools=TOOLS, tool_choice=choice, **DIRECT))
-        calls = answer.choices[0].message.tool_calls or []
-        arguments = [json.loads(call.function.arguments) for call in calls]  # type: ignore[union-attr]
-        return len(arguments) >= 1 and all(
-            isinstance(each["on"], bool) and each["room"] in ("hall", "kitchen") for each in arguments
-        )
+    def _forced(self, choice: Any) -> str | bool:
+        """Of several answers: all that came to an end are calls that fit."""
+        answer = self._client.chat.completions.create(**self._settings(tools=TOOLS, tool_choice=choice, **SEVERAL))
+        ended = [each.message.tool_calls or [] for each in answer.choices if each.finish_reason != "length"]
+        arguments = [json.loads(call.function.arguments) for calls in ended for call in calls]  # type: ignore[union-attr]
+        fit = [isinstance(each["on"], bool) and each["room"] in ("hall", "kitchen") for each in arguments]
+        return all(ended) and all(fit) and f"{len(ended)} of {len(answer.choices)} came to an end"
 
-    def _schema(self) -> bool:
+    def _schema(self) -> str | bool:
+        """Of several answers: all that came to an end fit."""
         schema = {
             "type": "object",
             "properties": {"room": {"enum": ["hall", "kitchen"]}},
@@ -189,8 +188,16 @@ class Checks:
             "additionalProperties": False,
         }
         form = {"type": "json_schema", "json_schema": {"name": "r", "schema": schema}}
-        answer = self._client.chat.completions.create(**self._settings(response_format=form, **DIRECT))
-        return json.loads(answer.choices[0].message.content or "")["room"] in ("hall", "kitchen")
+        answer = self._client.chat.completions.create(**self._settings(response_format=form, **SEVERAL))
+        ended = [each.message.content or "" for each in answer.choices if each.finish_reason != "length"]
+        fit = [json.loads(each)["room"] in ("hall", "kitchen") for each in ended]
+        return all(fit) and any(fit) and f"{len(ended)} of {len(answer.choices)} came to an end"
+
+    def _choice(self) -> bool:
+        words = ["ferry", "lamp"]
+        more = {**DIRECT, "structured_outputs": {"choice": words}}
+        answer = self._client.chat.completions.create(**self._settings(extra_body=more))
+        return answer.choices[0].message.content in words
 
     def _too_long(self) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
@@ -22,8 +23,8 @@ STAGES: Final = {
     "register": "engine: ready",
     "ready": "engine: ready",
 }
-#: The engine's ordinary log lines; shown only to those who want to see ours.
-_CHATTER: Final = (b"engine INFO", b"engine DEBUG")
+#: Ordinary log lines of the engine and of what it is built on; shown only to those who want to see ours.
+_CHATTER: Final = re.compile(rb"^engine (INFO|DEBUG)| - (INFO|DEBUG) - ")
 
 
 class EngineProcess:
@@ -60,7 +61,7 @@ class EngineProcess:
 
     async def _read_words(self, fd: int, chatter: bool) -> None:
         async for line in _lines(fd):
-            if chatter or not line.startswith(_CHATTER):
+            if chatter or not _CHATTER.search(line):
                 self._on_line(line.decode("utf-8", "replace"))
 
 
