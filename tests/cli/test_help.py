@@ -13,7 +13,7 @@ from toolgrammar.diagnostics import CODES
 
 from .conftest import Run
 
-COMMAND_LINES = [[], *([name] for name in COMMANDS), ["grammar", "show"]]
+COMMAND_LINES = [[], *([name] for name in COMMANDS), ["grammar", "show"], ["grammar", "export"]]
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES, ids=" ".join)

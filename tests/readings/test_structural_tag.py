@@ -184,7 +184,7 @@ def test_tools_are_not_changed() -> None:
 
 
 def test_references_point_into_the_tools_own_schema() -> None:
-    """Two tools whose definitions bear one name; a parameter that refers to another; a schema that holds itself."""
+    """Definitions of one name in two tools; a parameter that refers to another; a schema that holds itself."""
 
     def tool(name: str, kind: str) -> dict[str, Any]:
         schema = {

@@ -1,6 +1,8 @@
-"""``toolgrammar grammar show``: a grammar as text, as EBNF, as a picture, or its markers."""
+"""``toolgrammar grammar``: a grammar as text, as EBNF, as a picture, its markers; or as a constraint."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -15,6 +17,14 @@ toolgrammar grammar show mine.tg --markers
 toolgrammar grammar show hermes --ebnf --svg hermes.svg
 toolgrammar grammar show Qwen/Qwen3-Coder-30B-A3B-Instruct > mine.tg
 """
+_EXPORTS = """
+toolgrammar grammar export hermes --tools tools.json
+toolgrammar grammar export qwen3-coder --tools tools.json --tool-choice required --reasoning
+toolgrammar grammar export mine.tg --tools tools.json --tool-choice get_weather --strict
+"""
+#: What the choice of no particular tool is called.
+_CHOICES = ("auto", "required")
+_OFFERED = "What is offered"
 
 
 class _Group(click.Group):
@@ -95,3 +105,66 @@ def show(
 
             sink.write(write_grammar(grammar))
     return console.exit
+
+
+@command.command("export", cls=Command, examples=_EXPORTS)
+@click.argument("name")
+@options.option(
+    "--to",
+    type=click.Choice(("structural-tag",)),
+    metavar="KIND",
+    default="structural-tag",
+    group=options.OUTPUT_GROUP,
+    help="structural-tag: what xgrammar and engines with it take.  [default: structural-tag]",
+)
+@options.option(
+    "--tools", metavar="FILE", required=True, group=_OFFERED, help="The tools that may be called: a JSON list."
+)
+@options.option(
+    "--tool-choice",
+    "choice",
+    metavar="CHOICE",
+    default="auto",
+    group=_OFFERED,
+    help="auto, required, or a tool's name: exactly one call of it.  [default: auto]",
+)
+@options.option("--single", is_flag=True, group=_OFFERED, help="At most one call.")
+@options.option(
+    "--strict", is_flag=True, group=_OFFERED, help="Arguments follow the schemas of all tools."
+)
+@options.option(
+    "--start",
+    type=click.Choice(options.STARTS[1:]),
+    metavar="STATE",
+    default="content",
+    group=_OFFERED,
+    help="What the prompt leaves open: reasoning, content or section.  [default: content]",
+)
+@options.option("--reasoning", is_flag=True, group=_OFFERED, help="The turn may begin with reasoning.")
+@options.output_option
+def export(
+    name: str, to: str, tools: str, choice: str, single: bool, strict: bool, start: Any, reasoning: bool,
+    output: str | None,
+) -> int:  # fmt: skip
+    """Write the grammar of NAME as a constraint for guided decoding: what an engine lets the model write, so that
+    it calls the tools rightly."""
+    from toolgrammar.cli.errors import CliError
+    from toolgrammar.cli.feeding import read_tools
+    from toolgrammar.cli.grammars import load
+    from toolgrammar.readings.structural_tag import structural_tag
+
+    grammar = load(name)
+    if start not in grammar.starts:
+        known = ", ".join(grammar.starts)
+        raise CliError("E001", f"format {grammar.name!r} cannot start in {start!r}; it can in {known}")
+    named = choice not in _CHOICES
+    found = structural_tag(
+        grammar, read_tools(tools) or [], choice="named" if named else choice,  # type: ignore[arg-type]
+        names=[choice] if named else None, parallel=not single, strict=strict or None, reasoning=reasoning,
+        start=start,
+    )  # fmt: skip
+    if found is None:
+        raise CliError("E001", f"format {grammar.name!r} has no call that could be constrained")
+    with Sink(output) as sink:
+        sink.line(dumps(found, indent=2))
+    return 0

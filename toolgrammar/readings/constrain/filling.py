@@ -180,6 +180,7 @@ def _member(item: Format, tool: Tool, parameter: Parameter | None) -> Format:
             free = Free(item.excludes)
             return seq(Const(item.lead), schema_format(True, item.excludes) if item.kind == "false" else free)
         case Hole("value"):
+            assert parameter is not None
             return seq(Const(item.lead), _value(item, parameter))
     return item
 
