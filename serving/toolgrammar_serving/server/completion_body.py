@@ -109,6 +109,8 @@ def completion_requests(
             data_parallel_rank=rank,
             trace_headers=exchange.trace_headers,
             session_id=exchange.text(b"x-session-id") or body.session_id,
+            # Nobody framed any reasoning here: an engine that looks for its end would never enforce anything.
+            reasoning_ended=True if wanted.structured_outputs is not None else None,
         )
         for number, prompt in enumerate(given)
     ]

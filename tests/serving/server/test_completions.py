@@ -159,3 +159,4 @@ def test_constraints_reach_the_engine_under_every_name() -> None:
     for constraint, (_, fields) in zip(found, wanted, strict=True):
         assert {name: getattr(constraint, name) for name in fields} == fields
         assert constraint.backend == "auto"
+    assert [request.reasoning_ended for request in live.stage.requests] == [True] * len(wanted)
