@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -119,6 +120,7 @@ class Checks:
         self.check("tool_choice named: answers that end are calls that fit", lambda: self._forced(named))
         self.check("response_format json_schema: answers that end fit", self._schema)
         self.check("structured_outputs choice is one of the choices", self._choice)
+        self.check("structured_outputs regex of a completion fits", self._regex)
         self.check("a prompt that is too long is refused with 400", self._too_long)
         self.check("64 requests at a time", self._many)
         self.check("metrics", lambda: "vllm:generation_tokens_total" in httpx.get(f"{self._url}/metrics").text)
@@ -198,6 +200,13 @@ class Checks:
         more = {**DIRECT, "structured_outputs": {"choice": words}}
         answer = self._client.chat.completions.create(**self._settings(extra_body=more))
         return answer.choices[0].message.content in words
+
+    def _regex(self) -> bool:
+        more = {"structured_outputs": {"regex": "(ab)+c"}}
+        answer = self._client.completions.create(model=self._model, prompt="a", max_tokens=64, extra_body=more)
+        return bool(
+            re.match("(ab)+c$" if answer.choices[0].finish_reason == "stop" else "(ab)+", answer.choices[0].text)
+        )
 
     def _too_long(self) -> bool:
         try:
