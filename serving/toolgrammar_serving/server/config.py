@@ -34,9 +34,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     ``models``: the names it answers to, the first is the one it calls itself. ``max_requests``: requests in work
     at a time in this process, ``max_waiting``: requests waiting in the engines; beyond them 429. Times in seconds;
-    0 turns ``keep_alive_s`` off. ``reasoning_fields``: under which names reasoning is sent. ``force_usage``: streams
-    have token counts, asked for or not. ``metrics_dir``: a folder shared by the processes of one server; a scrape of
-    any of them then adds up all of them.
+    0 turns ``keep_alive_s`` off. ``reasoning_fields``: under which names reasoning is sent. ``force_usage``:
+    streams have token counts, asked for or not. ``metrics_dir``: a folder shared by the processes of one server; a
+    scrape of any of them then adds up all of them.
     """
 
     models: tuple[str, ...] = ("model",)
