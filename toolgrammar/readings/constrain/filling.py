@@ -46,18 +46,20 @@ class Filling:
         self.tools: dict[str, list[Tool]] = {}
         for name, tool in offer.targets.items():
             self.tools.setdefault(like[name], []).append(tool)
-        self._known: dict[tuple[int, str], tuple[Format, Format]] = {}
+        self._known: dict[tuple[Format, str], Format] = {}
         self._whole: dict[tuple[int, str, tuple[str, ...]], Format] = {}
+        self._values: dict[tuple[int, Hole], Format] = {}
 
     def fill(self, item: Format, tool: Tool | None = None) -> Format:
         """``item`` without holes, for the tool if one is settled."""
         if not isinstance(item, Seq | Or | Repeat | Each | Members | Hole):
             return item
-        key = (id(item), tool.name if tool is not None else "")
+        # By value: what stands in several places is filled once.
+        key = (item, tool.name if tool is not None else "")
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = (item, self._filled(item, tool))
-        return known[1]
+            known = self._known[key] = self._filled(item, tool)
+        return known
 
     def _filled(self, item: Format, tool: Tool | None) -> Format:
         match item:
@@ -83,12 +85,35 @@ class Filling:
     def _members(self, item: Format, tool: Tool) -> Format:
         """All parameters in order."""
         if tool.parameters is None:
-            return star(_member(item, tool, None))
+            return star(self._member(item, None))
         parts = []
         for parameter in tool.parameters:
-            said = _member(item, tool, parameter)
+            said = self._member(item, parameter)
             parts.append(said if parameter.required else opt(said))
         return seq(*parts)
+
+    def _member(self, item: Format, parameter: Parameter | None) -> Format:
+        """A parameter's key and value; any of them if it is None."""
+        match item:
+            case Seq(items):
+                return seq(*(self._member(each, parameter) for each in items))
+            case Or(items):
+                return either(*(self._member(each, parameter) for each in items))
+            case Repeat(inner, kind):
+                found = self._member(inner, parameter)
+                return opt(found) if kind == "?" else star(found) if kind == "*" else seq(found, star(found))
+            case Hole("key"):
+                return _ANY_KEY if parameter is None else _field(item, parameter.key)
+            case Hole("value") if parameter is None:
+                free = Free(item.excludes)
+                return seq(Const(item.lead), schema_format(True, item.excludes) if item.kind == "false" else free)
+            case Hole("value"):
+                assert parameter is not None
+                key = (id(parameter), item)
+                if key not in self._values:
+                    self._values[key] = seq(Const(item.lead), _value(item, parameter))
+                return self._values[key]
+        return item
 
     def _hole(self, hole: Hole, tool: Tool) -> Format:
         match hole.what:
@@ -159,30 +184,6 @@ def _only(hole: Hole, tool: Tool) -> Format:
         if hole.kind not in known or any(each.required and each.key != hole.kind for each in tool.parameters):
             return NEVER
     return Free(hole.excludes)
-
-
-# ---- one parameter -----------------------------------------------------------------------------------------
-
-
-def _member(item: Format, tool: Tool, parameter: Parameter | None) -> Format:
-    """A parameter's key and value; any of them if it is None."""
-    match item:
-        case Seq(items):
-            return seq(*(_member(each, tool, parameter) for each in items))
-        case Or(items):
-            return either(*(_member(each, tool, parameter) for each in items))
-        case Repeat(inner, kind):
-            found = _member(inner, tool, parameter)
-            return opt(found) if kind == "?" else star(found) if kind == "*" else seq(found, star(found))
-        case Hole("key"):
-            return _ANY_KEY if parameter is None else _field(item, parameter.key)
-        case Hole("value") if parameter is None:
-            free = Free(item.excludes)
-            return seq(Const(item.lead), schema_format(True, item.excludes) if item.kind == "false" else free)
-        case Hole("value"):
-            assert parameter is not None
-            return seq(Const(item.lead), _value(item, parameter))
-    return item
 
 
 def _value(hole: Hole, parameter: Parameter) -> Format:

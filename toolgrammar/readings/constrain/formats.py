@@ -159,10 +159,13 @@ def seq(*items: Format) -> Format:
     """One after the other."""
     flat: list[Format] = []
     for item in items:
-        if item == NEVER:
+        if isinstance(item, Seq):
+            for each in item.items:
+                _append(flat, each)
+        elif isinstance(item, Or) and not item.items:
             return NEVER
-        for each in item.items if isinstance(item, Seq) else (item,):
-            _append(flat, each)
+        else:
+            _append(flat, item)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
