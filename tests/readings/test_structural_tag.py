@@ -166,6 +166,14 @@ def test_by_chance_there_are_complete_calls(name: str, choice: str) -> None:
             assert [call.name for call in message.calls] == ["lathe"], text
 
 
+@pytest.mark.parametrize("name", [name for name in EXPORTING if "section" in grammar_of(name).starts])
+def test_a_section_that_the_prompt_opened(name: str) -> None:
+    grammar = grammar_of(name)
+    text = render_calls(grammar, CALLS[1:2], TOOLS, start="section")
+    assert accepted(tag(name, start="section"), text) is None
+    assert accepted(tag(name), text) is not None
+
+
 def test_forced_choice_after_thinking() -> None:
     """Reasoning that the prompt opened, and a call behind it, are one text to the engine."""
     constraint = tag("hermes", start="reasoning")

@@ -20,6 +20,7 @@ tool whose name the format cannot write is left out; if none is left, the answer
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
@@ -45,6 +46,7 @@ _MOST_COPIES: Final = 300
 #: Constraints with holes, for the formats last asked for.
 _KEPT: Final = 64
 _known: OrderedDict[Any, tuple[Grammar, Format | Mixed]] = OrderedDict()
+_lock = threading.Lock()
 
 
 def exports(grammar: Grammar) -> bool:
@@ -105,14 +107,15 @@ def _template(
 ) -> Format | Mixed:  # fmt: skip
     """The constraint with holes for the tools; the last few are kept."""
     key = (id(grammar), names, offered, auto, parallel, reasoning, start)
-    known = _known.get(key)
+    with _lock:
+        known = _known.pop(key, None)
     if known is None or known[0] is not grammar:
         walk = Walk(Book(grammar), names, offered, parallel=parallel, reasoning=reasoning)
         known = (grammar, calls_in_text(walk, start) if auto else calls_only(walk, start))
-    _known[key] = known
-    _known.move_to_end(key)
-    if len(_known) > _KEPT:
-        _known.popitem(last=False)
+    with _lock:
+        _known[key] = known
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
     return known[1]
 
 
