@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import zmq
-from toolgrammar_serving.engine_client.decoding import Message, body_decoder
+from toolgrammar_serving.engine_client.decoding import Message, decode_body
 from toolgrammar_serving.engine_client.delivery import Delivery, Flight
 from toolgrammar_serving.engine_client.reader import OutputReader
 from toolgrammar_serving.errors import EngineLost
@@ -34,7 +34,7 @@ class Nothing:
         return
 
 
-async def case(requests: int, waiting: int, stats: bool) -> tuple[float, float]:
+async def case(requests: int, waiting: int) -> tuple[float, float]:
     """Best time for each message in seconds, all and decoding alone; ``waiting`` messages are found at a time."""
     context: Any = zmq.Context()
     pull, push = context.socket(zmq.PULL), context.socket(zmq.PUSH)
@@ -54,8 +54,8 @@ async def case(requests: int, waiting: int, stats: bool) -> tuple[float, float]:
         for one, frames in messages:
             delivery.deliver(one, frames)
 
-    reader = OutputReader(pull, stats=stats, deliver=deliver, dead=lambda: None)
-    decode = body_decoder(stats)
+    reader = OutputReader(pull, deliver=deliver, dead=lambda: None)
+    decode = decode_body
     whole, alone = [], []
     for _ in range(max(60, OUTPUTS_A_CASE // requests // waiting)):
         for _ in range(waiting):
@@ -74,13 +74,13 @@ def seconds(action: Callable[[], None]) -> float:
 
 
 def main() -> None:
-    print("| requests | messages waiting | statistics | µs/message | µs/output | decoding, µs/output |")
-    print("| ---: | ---: | --- | ---: | ---: | ---: |")
+    print("| requests | messages waiting | µs/message | µs/output | decoding, µs/output |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
     for requests in (1, 64, 256, 1024):
-        for waiting, stats in ((1, False), (1, True), (16, False), (63, False)):
-            whole, alone = (best * 1e6 for best in asyncio.run(case(requests, waiting, stats)))
+        for waiting in (1, 16, 63):
+            whole, alone = (best * 1e6 for best in asyncio.run(case(requests, waiting)))
             cells = f"{whole:.2f} | {whole / requests:.3f} | {alone / requests:.3f}"
-            print(f"| {requests} | {waiting} | {'read' if stats else 'skipped'} | {cells} |")
+            print(f"| {requests} | {waiting} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,12 @@ TOOLS = [{"type": "function", "function": {"name": "tide", "parameters": {"type"
     ("text", "spans"),
     [
         ("<function_calls>tide ", [(0, 16, "framing"), (16, 21, "call")]),
-        ("<function_calls>tide() tide\n", [(0, 21, "framing"), (21, 22, "call"), (22, 23, "framing"), (23, 28, "call")]),
+        (
+            "<function_calls>tide() tide\n",
+            [(0, 21, "framing"), (21, 22, "call"), (22, 23, "framing"), (23, 28, "call")],
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_name_is_no_tail(text: str, spans: list[tuple[int, int, str]]) -> None:
     message = parse(text, model="olmo3", tools=TOOLS)
     assert message.spans == spans

@@ -9,7 +9,8 @@ from toolgrammar.machine import session
 
 #: Given to the constructor, or named in ``copy``.
 NAMED = {
-    "call", "collected", "encode", "program", "regs", "repair", "scanner", "sink", "spec", "state", "tools", "trace",
+    "call", "collected", "encode", "program", "regs", "repair", "scanner", "sink", "spec", "state", "tools",
+    "trace",
 }  # fmt: skip
 #: Worked out by ``set_path``.
 PATH = {"clear", "direct", "edge", "event", "guard", "plain", "quiet", "silent", "straight"}

@@ -321,7 +321,7 @@ def test_half_a_character_waits_for_the_rest() -> None:
 
 
 def test_ids_without_a_tokenizer() -> None:
-    with pytest.raises(TypeError, match="token ids need a tokenizer|str object expected"):  # pure, compiled
+    with pytest.raises(TypeError, match=r"token ids need a tokenizer|str object expected"):  # pure, compiled
         Parser("hermes").feed([1])
 
 

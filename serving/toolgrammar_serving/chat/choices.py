@@ -20,7 +20,7 @@ class Choice:
     """A text sink that parses for a chat sink. ``collect``: the message is wanted at the end. ``called``: the
     finish reason of a choice that made its calls."""
 
-    __slots__ = ("_called", "_collect", "_end", "_feed", "_marks", "_parser", "_push", "_sink")
+    __slots__ = ("_called", "_collect", "_end", "_feed", "_marks", "_parser", "_sink")
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Choice:
         self._parser = parser
         self._feed = parser.feed
         self._sink = sink
-        self._push = sink.push
         self._collect = collect
         self._called = called
         self._marks = marks
@@ -43,7 +42,7 @@ class Choice:
     def push(self, text: str, token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
         """Parse what came, hand on what is certain."""
         if token_ids:
-            self._push(self._feed(text) if text else [], token_ids, logprobs)
+            self._sink.push(self._feed(text) if text else [], token_ids, logprobs)
         else:
             self._end += text
 
@@ -51,7 +50,7 @@ class Choice:
         """The sequence is over: what is held is decided, and how the choice ended."""
         events = self._last(finish.reason)
         if events:
-            self._push(events, [], None)
+            self._sink.push(events, [], None)
         message = self._message() if self._collect or self._parser.calls else None
         reason = reason_of(finish, message.calls if message is not None else [], self._called)
         why = finish.stop_reason
@@ -114,7 +113,7 @@ class FilteredChoice(Choice):
     def push(self, text: str, token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
         """Parse what came, hand on what is certain and wanted."""
         if token_ids:
-            self._push(self._filter.events(self._feed(text)) if text else [], token_ids, logprobs)
+            self._sink.push(self._filter.events(self._feed(text)) if text else [], token_ids, logprobs)
         else:
             self._end += text
 

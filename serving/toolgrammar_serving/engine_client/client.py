@@ -62,7 +62,7 @@ class EngineClient:
         self._on_lost: list[Callable[[EngineLost], None]] = []
         self._coordinator = self._subscribe(info.coordinator) if info.coordinator else None
         self._connections = Connections(sockets.router, self._probe) if watch_connections else None
-        self._reader = OutputReader(sockets.pull, stats=stats, deliver=self._deliver, dead=self._dead)
+        self._reader = OutputReader(sockets.pull, deliver=self._deliver, dead=self._dead)
 
     # ---- requests
 
@@ -180,11 +180,10 @@ class EngineClient:
         """What a message says that is not about a request."""
         if body.utility_output is not None:
             self._calls.answered(body.utility_output)
-        stats = body.scheduler_stats
-        if self._book is not None and isinstance(stats, SchedulerStats):
+        if self._book is not None and body.scheduler_stats:
             position = body.engine_index - self._ranks.first
             if 0 <= position < self._ranks.count:
-                self._book.add(position, stats)
+                self._book.keep(position, body.scheduler_stats)
 
     def _over(self, flight: Flight) -> None:
         self._ranks.done(flight.position)

@@ -1,9 +1,9 @@
-"""From an engine's frames to outputs; statistics are stepped over unless they are wanted."""
+"""From an engine's frames to outputs; statistics are stepped over, ``stats`` reads them later."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -12,7 +12,6 @@ from toolgrammar_serving.protocol.arrays import Frame
 from toolgrammar_serving.protocol.wire import (
     ERROR,
     EngineCoreOutput,
-    EngineCoreOutputs,
     RequestError,
     UtilityOutput,
 )
@@ -23,7 +22,7 @@ _log: Final = logging.getLogger(__name__)
 UNREADABLE: Final = "unreadable_output"
 
 
-class OutputsWithoutStats(msgspec.Struct, array_like=True, gc=False):
+class Outputs(msgspec.Struct, array_like=True, gc=False):
     """EngineCoreOutputs whose statistics, most of a small message, stay unread."""
 
     engine_index: int = 0
@@ -34,18 +33,15 @@ class OutputsWithoutStats(msgspec.Struct, array_like=True, gc=False):
     finished_requests: set[str] | None = None
 
 
-Outputs: TypeAlias = EngineCoreOutputs | OutputsWithoutStats
 #: A message of an engine: its body read, and its frames, the body first.
 Message: TypeAlias = tuple[Outputs, Sequence[Frame]]
 
 
-def body_decoder(stats: bool) -> Callable[[Frame], Outputs]:
-    """Reads bodies; msgspec.DecodeError if that cannot be done."""
-    kind: Any = EngineCoreOutputs if stats else OutputsWithoutStats
-    return msgspec.msgpack.Decoder(kind).decode
+#: Reads bodies; msgspec.DecodeError if that cannot be done.
+decode_body: Final = msgspec.msgpack.Decoder(Outputs).decode
 
 
-def salvage(body: Frame) -> OutputsWithoutStats | None:
+def salvage(body: Frame) -> Outputs | None:
     """What can be read of a body that is not as it should be: whole outputs, and an error for each broken one
     whose request is known. None if there is nothing of use.
 
@@ -57,7 +53,7 @@ def salvage(body: Frame) -> OutputsWithoutStats | None:
         return None
     if not isinstance(value, list) or len(value) < 2 or not isinstance(value[1], list):
         return None
-    found = OutputsWithoutStats(engine_index=value[0] if isinstance(value[0], int) else 0, outputs=[])
+    found = Outputs(engine_index=value[0] if isinstance(value[0], int) else 0, outputs=[])
     for item in value[1]:
         output = _output(item)
         if output is not None:

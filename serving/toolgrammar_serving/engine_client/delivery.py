@@ -30,11 +30,10 @@ class OutputSink(Protocol):
 class Flight:
     """A request the engine has: whom to tell, and where it runs."""
 
-    __slots__ = ("position", "push", "sink")
+    __slots__ = ("position", "sink")
 
     def __init__(self, sink: OutputSink, position: int) -> None:
         self.sink = sink
-        self.push = sink.push
         self.position = position
 
 
@@ -59,7 +58,7 @@ class Delivery:
                 and output.new_prompt_logprobs_tensors is None
             ):
                 try:
-                    flight.push(output)
+                    flight.sink.push(output)
                 except Exception as error:
                     self._push_failed(output, flight, error)
             else:
@@ -104,7 +103,7 @@ class Delivery:
             if output.error is not None and output.error.code == UNREADABLE:
                 self._give_up(output.request_id, flight)  # the engine does not know that this was the last
         try:
-            flight.push(output)
+            flight.sink.push(output)
         except Exception as error:
             self._push_failed(output, flight, error)
 

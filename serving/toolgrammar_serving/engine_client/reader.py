@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import zmq
 
-from toolgrammar_serving.engine_client.decoding import Message, body_decoder, salvage
+from toolgrammar_serving.engine_client.decoding import Message, decode_body, salvage
 from toolgrammar_serving.engine_client.sockets import ZmqSocket, watch
 from toolgrammar_serving.protocol.wire import ENGINE_CORE_DEAD
 
@@ -35,12 +35,11 @@ class OutputReader:
         self,
         pull: ZmqSocket,
         *,
-        stats: bool,
         deliver: Callable[[Iterator[Message], int], None],
         dead: Callable[[], None],
     ) -> None:
         self._pull = pull
-        self._decode = body_decoder(stats)
+        self._decode = decode_body
         self._deliver = deliver
         self._dead = dead
         self._loop = asyncio.get_running_loop()

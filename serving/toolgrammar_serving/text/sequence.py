@@ -23,24 +23,23 @@ EndText: TypeAlias = Callable[[Finish], str]
 class Plain:
     """Without stop strings and logprobs."""
 
-    __slots__ = ("_decode", "_decoder", "_end_text", "_push", "_sink")
+    # No bound methods are kept: each would be one more piece of memory to fetch for every token.
+    __slots__ = ("_decoder", "_end_text", "_sink")
 
     def __init__(self, sink: TextSink, decoder: IncrementalDecoder, end_text: EndText) -> None:
         self._sink = sink
-        self._push = sink.push
         self._decoder = decoder
-        self._decode = decoder.push
         self._end_text = end_text
 
     def push(self, token_ids: list[int], logprobs: list[Position] | None) -> None:
         """New tokens."""
-        self._push(self._decode(token_ids), token_ids, None)
+        self._sink.push(self._decoder.push(token_ids), token_ids, None)
 
     def finish(self, finish: Finish) -> None:
         """The last token was pushed."""
         rest = self._decoder.flush() + self._end_text(finish)
         if rest:
-            self._push(rest, [], None)
+            self._sink.push(rest, [], None)
         self._sink.finish(finish)
 
     def fail(self, error: ServingError) -> None:

@@ -59,7 +59,7 @@ async def reading(*messages: list[bytes]) -> AsyncIterator[tuple[Heard, Any]]:
     for frames in messages:
         push.send_multipart(frames)
     heard = Heard()
-    reader = OutputReader(pull, stats=False, deliver=heard.deliver, dead=heard.dead)
+    reader = OutputReader(pull, deliver=heard.deliver, dead=heard.dead)
     try:
         yield heard, push
     finally:

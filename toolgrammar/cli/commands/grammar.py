@@ -129,9 +129,7 @@ def show(
     help="auto, required, or a tool's name: exactly one call of it.  [default: auto]",
 )
 @options.option("--single", is_flag=True, group=_OFFERED, help="At most one call.")
-@options.option(
-    "--strict", is_flag=True, group=_OFFERED, help="Arguments follow the schemas of all tools."
-)
+@options.option("--strict", is_flag=True, group=_OFFERED, help="Arguments follow the schemas of all tools.")
 @options.option(
     "--start",
     type=click.Choice(options.STARTS[1:]),

@@ -224,5 +224,3 @@ def _envelope(node: c.Envelope) -> c.Node:
         if node.ids:
             items.append(c.Opt(c.Seq((*comma, *id))))
     return c.Seq((*items, _BLANK, c.Lit(("}",))))
-
-

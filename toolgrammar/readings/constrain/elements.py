@@ -48,9 +48,12 @@ class _Elements(Notation):
 
     def children(self, members: Sequence[tuple[str, Any, bool]]) -> str:
         """One element for each member."""
-        return " ".join(
-            self.element(key, self.value(schema)) + ("" if needed else "?") for key, schema, needed in members
-        ) or '""'
+        return (
+            " ".join(
+                self.element(key, self.value(schema)) + ("" if needed else "?") for key, schema, needed in members
+            )
+            or '""'
+        )
 
     def element(self, key: str, value: str) -> str:
         return self.rule(f"{literal(f'{self.prefix}<{key}>')} {value} {literal(f'</{key}>')}")

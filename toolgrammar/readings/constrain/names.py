@@ -31,5 +31,3 @@ def likes(grammar: Grammar, offer: Offer) -> tuple[dict[str, str], frozenset[str
 def _arm(choice: c.Choose, name: str, offered: frozenset[str]) -> int | None:
     taken = take(choice, name, offered)
     return None if taken is None else taken[0]
-
-

@@ -117,9 +117,7 @@ class Notation:
         name = self.mark + "any"
         if name not in self.rules:
             self.rules[name] = '""'
-            self.rules[name] = " | ".join(
-                self.of_types({}, STRING | NUMBER | BOOLEAN | NULL | ARRAY | OBJECT)
-            )
+            self.rules[name] = " | ".join(self.of_types({}, STRING | NUMBER | BOOLEAN | NULL | ARRAY | OBJECT))
         return name
 
     def number(self) -> str:
