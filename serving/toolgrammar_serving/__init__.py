@@ -7,8 +7,8 @@
     engine_client   the wire to one or more EngineCores: requests down, outputs demultiplexed
 
 Each layer imports only the next one down (and ``protocol``, ``errors``, which belong to none). Outputs are
-*pushed* up: a layer hands the one below a sink, and one plain loop per engine message walks all running requests through
-their sinks to the connection; no task, queue or future per token.
+*pushed* up: a layer hands the one below a sink, and one plain loop per engine message walks all running requests
+through their sinks to the connection; no task, queue or future per token.
 
 Beside the layers: ``protocol`` is the wire itself, shared by both ends; ``replay`` a scripted engine; ``engine``
 an EngineCore of our own (torch); ``launch`` the command lines; ``bench`` measures front ends side by side.

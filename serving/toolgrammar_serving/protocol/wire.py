@@ -161,8 +161,8 @@ class PrefillStats(msgspec.Struct, gc=False):
 class EngineCoreOutput(msgspec.Struct, array_like=True, gc=False):
     """New tokens of one request: 19 elements (0.32: 18).
 
-    ``new_logprobs``: ``[ids, logprobs, ranks, nil]``, arrays as in ``arrays``. ``stop_reason``: the stop token's id
-    if it was not the main end of sequence. The stop token itself is among ``new_token_ids``.
+    ``new_logprobs``: ``[ids, logprobs, ranks, nil]``, arrays as in ``arrays``. ``stop_reason``: the stop token's
+    id if it was not the main end of sequence. The stop token itself is among ``new_token_ids``.
     """
 
     request_id: str
