@@ -100,10 +100,12 @@ def test_build_requires_what_elaboration_needs(project: dict[str, Any]) -> None:
     assert {required["lark"], required["msgspec"]} <= set(build)
 
 
-def test_command_is_declared(project: dict[str, Any]) -> None:
-    assert project["project"]["scripts"] == {"toolgrammar": "toolgrammar.cli:main"}
-    [entry] = metadata.entry_points(group="console_scripts", name="toolgrammar")
-    assert callable(entry.load())
+def test_commands_are_declared(project: dict[str, Any]) -> None:
+    declared = project["project"]["scripts"]
+    assert declared["toolgrammar"] == "toolgrammar.cli:main"
+    for name in declared:
+        [entry] = metadata.entry_points(group="console_scripts", name=name)
+        assert callable(entry.load()), name
 
 
 def test_packages_are_folders_with_types(root: Path, project: dict[str, Any]) -> None:

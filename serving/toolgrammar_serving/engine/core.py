@@ -56,7 +56,7 @@ class Engine:
         self._utilities = Utilities(self)
         self._stopping: float | None = None  # seconds that running requests still have
         self._steps = 0
-        self._load: tuple[int, int] | None = None  # what the coordinator knows
+        self._load = (0, 0)  # what the coordinator knows: at first that nothing runs
         self._failures = 0
 
     # ---- the loop ------------------------------------------------------------------------------------------
