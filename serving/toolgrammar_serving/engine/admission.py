@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import torch
@@ -67,11 +68,24 @@ class Admission:
             raise Refused(f"repetition_penalty must be above 0, found {params.repetition_penalty}.")
         if params.thinking_token_budget is not None:
             raise Refused("This engine has no thinking_token_budget.")
+        self._check_numbers(params)
+        if params.allowed_token_ids is not None and not params.allowed_token_ids:
+            raise Refused("allowed_token_ids is empty: no token would be allowed.")
         self._check_ids("allowed_token_ids", params.allowed_token_ids or ())
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("logprob_token_ids", params.logprob_token_ids or ())
         for word in params.bad_words_token_ids or ():
             self._check_ids("bad_words", word)
+
+    def _check_numbers(self, params: wire.SamplingParams) -> None:
+        """What is computed with must be finite, and fit into a tensor."""
+        if params.top_k >= 2**31:
+            raise Refused(f"top_k must be less than 2147483648, found {params.top_k}.")
+        for name in ("repetition_penalty", "frequency_penalty", "presence_penalty"):
+            if not math.isfinite(value := getattr(params, name)):
+                raise Refused(f"{name} must be finite, found {value}.")
+        if not all(map(math.isfinite, (params.logit_bias or {}).values())):
+            raise Refused("logit_bias: every bias must be finite.")
 
     def _check_ids(self, what: str, ids: list[int] | tuple[int, ...] | dict[int, float]) -> None:
         if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):

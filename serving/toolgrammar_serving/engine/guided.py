@@ -82,7 +82,8 @@ class Constraints:
         try:
             if self._tokenizer is None:
                 self._tokenizer = self._load_tokenizer()
-            request.matcher = self._compile(wanted, sorted(request.stop_ids))
+            stop_ids = sorted(token for token in request.stop_ids if 0 <= token < self._vocab_size)
+            request.matcher = self._compile(wanted, stop_ids)
             request.grammar_from = self._begins_after(request.prompt, reasoning_ended)
         except BadConstraint:
             raise

@@ -152,6 +152,7 @@ def rules_for(
     stops = {*params.all_stop_token_ids, *params.stop_token_ids}
     if params.eos_token_id is not None:
         stops.add(params.eos_token_id)
+    stops = {token for token in stops if 0 <= token < vocab_size}  # others never come
     if params.min_tokens > 0 and stops and not constrained:
         rules.append(MinTokens(params.min_tokens, sorted(stops), device))
     if params.logit_bias:

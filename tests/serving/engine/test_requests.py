@@ -75,6 +75,10 @@ def test_every_token_is_its_own_output_and_the_first_tells_of_the_prefill(qwen: 
         (request("bias", [1], logit_bias={10**6: 1.0}), "logit_bias: token id 1000000"),
         (request("allowed", [1], allowed_token_ids=[-5]), "allowed_token_ids: token id -5"),
         (request("bad", [1], bad_words_token_ids=[[1, 10**6]]), "bad_words: token id 1000000"),
+        (request("none of all", [1], allowed_token_ids=[]), "allowed_token_ids is empty"),
+        (request("wide", [1], top_k=2**63), "top_k"),
+        (request("penalty", [1], frequency_penalty=float("inf")), "frequency_penalty must be finite"),
+        (request("weight", [1], logit_bias={1: float("nan")}), "every bias must be finite"),
         (request("budget", [1], thinking_token_budget=5), "thinking_token_budget"),
     ],
 )
@@ -89,6 +93,15 @@ def test_refusals_are_the_requests_own(qwen: Running, asked: wire.EngineCoreRequ
     assert (error.code, error.retryable) == ("validation_error", False)
     assert says in error.message
     assert len(neighbour.tokens) == 8
+
+
+@pytest.mark.parametrize("foreign", [-5, 10**7, 2**63])
+def test_stop_tokens_outside_the_vocabulary_never_come(qwen: Running, foreign: int) -> None:
+    usual = greedy(qwen, "usual", max_tokens=8).tokens
+    params = {"stop_token_ids": [foreign], "all_stop_token_ids": [foreign], "min_tokens": 3}
+    assert greedy(qwen, "foreign", max_tokens=8, **params).tokens == usual
+    guided = greedy(qwen, "guided", structured_outputs=wire.StructuredOutputs(choice=["ab"]), **params)
+    assert guided.last.finish_reason == wire.STOP
 
 
 def test_an_id_in_use_is_refused(qwen: Running) -> None:
