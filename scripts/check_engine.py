@@ -102,7 +102,7 @@ def until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not holds():
         if time.monotonic() > end:
-            sys.exit("the front end or its engine did not answer in time")
+            raise TimeoutError("the front end or its engine did not answer in time")
         time.sleep(0.1)
 
 
@@ -262,7 +262,8 @@ def cached_tokens(peer: Peer) -> bool:
 def abort(peer: Peer) -> bool:
     body = peer.chat_body("x", stream=True, max_tokens=1500, ignore_eos=True)
     with peer.http.stream("POST", "/v1/chat/completions", json=body) as response:
-        next(response.iter_lines())
+        lines = response.iter_lines()  # kept: without it the connection is closed at once
+        next(lines)
         until(lambda: peer.running() > 0)
     until(lambda: peer.running() == 0)
     return True
