@@ -21,7 +21,7 @@ from toolgrammar_serving.engine_client.reader import OutputReader
 from toolgrammar_serving.engine_client.sockets import Sockets
 from toolgrammar_serving.engine_client.stats import StatsBook
 from toolgrammar_serving.engine_client.utility import UtilityCalls
-from toolgrammar_serving.errors import EngineLost
+from toolgrammar_serving.errors import BadRequest, EngineLost
 from toolgrammar_serving.protocol.wire import (
     ABORT,
     ADD,
@@ -69,8 +69,8 @@ class EngineClient:
     def add(self, request: EngineCoreRequest, sink: OutputSink) -> None:
         """Send a request; its outputs go to ``sink`` from now on. Fills in ``client_index`` and ``current_wave``.
 
-        EngineLost if there is no engine, BadRequest for a ``data_parallel_rank`` that is none of ours, ValueError
-        for an id that is in flight. If it raises, the sink hears nothing.
+        EngineLost if there is no engine, BadRequest for a ``data_parallel_rank`` that is none of ours or what no
+        message can hold, ValueError for an id that is in flight. If it raises, the sink hears nothing.
         """
         if not self.alive:
             raise EngineLost("the engine is not running")
@@ -83,7 +83,10 @@ class EngineClient:
         coordinator = self._coordinator
         if coordinator is not None:
             request.current_wave = coordinator.wave
-        body = self._encode(request)
+        try:
+            body = self._encode(request)
+        except OverflowError:
+            raise BadRequest("a number is too large: it has more than 64 bits", code="invalid_value") from None
         position = self._ranks.choose(request.data_parallel_rank)
         try:
             self._send(position, ADD, body)

@@ -17,6 +17,8 @@ from toolgrammar_serving.server.problems import Receive, Scope, Send, error_byte
 KEY = "toolgrammar.connection"
 #: Bytes that wait in a plain ASGI connection before its writer is told to pause; uvloop's own limit is the same.
 HIGH_WATER = 65536
+#: Bytes of a request's head that are kept while its end has not come, beside the piece that it began in.
+HEAD_LIMIT = 65536
 
 
 class Watcher(Protocol):
@@ -71,10 +73,27 @@ class DirectProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol, whose requests carry their connection."""
 
     direct: DirectConnection | None = None
+    beginning: Any = None  # the scope of a request whose head is incomplete
+    head_size = 0
+
+    def data_received(self, data: bytes) -> None:
+        """The parser keeps a head until it is complete: an endless one, for which no key is needed, is cut off."""
+        before = self.beginning
+        super().data_received(data)
+        if before is not None and self.beginning is before and not self.transport.is_closing():
+            self.head_size += len(data)
+            if self.head_size > HEAD_LIMIT:
+                self._refuse(431, "The head of the request is too large.", "request_head_too_large")
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self.beginning, self.head_size = self.scope, 0
 
     def on_headers_complete(self) -> None:
         """The request's task is made in here and runs in a later turn of the loop: the scope may still be added
         to."""
+        self.beginning = None
         super().on_headers_complete()
         scope: Any = self.scope
         scope["extensions"] = {KEY: DirectConnection(self)}
@@ -100,12 +119,15 @@ class DirectProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Not HTTP: say so in the shape of all other errors."""
-        error = of_status(400, msg)
-        error.code = "invalid_http"
+        self._refuse(400, msg, "invalid_http")
+
+    def _refuse(self, status: int, message: str, code: str) -> None:
+        error = of_status(status, message)
+        error.code = code
         body = error_bytes(error)
         self.transport.write(
             b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (STATUS_LINE[400], len(body), body)
+            % (STATUS_LINE[status], len(body), body)
         )
         self.transport.close()
 

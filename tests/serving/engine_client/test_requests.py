@@ -57,6 +57,18 @@ def test_the_engine_gets_the_request_as_it_is_with_the_front_ends_own_fields():
     asyncio.run(main())
 
 
+def test_a_request_that_no_message_can_hold_is_the_clients_fault_and_not_in_flight():
+    async def main():
+        async with rig() as it:
+            one = request("a")
+            one.priority = 10**30
+            with pytest.raises(BadRequest, match="64 bits"):
+                it.client.add(one, Sink())
+            assert it.client.in_flight() == 0
+
+    asyncio.run(main())
+
+
 def test_outputs_of_unknown_requests_and_empty_steps_are_passed_over():
     async def main():
         async with rig() as it:

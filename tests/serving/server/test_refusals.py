@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any
 
 import msgspec
@@ -182,6 +184,23 @@ def test_a_chunked_body_is_limited_too(live: Live) -> None:
     body = (b"400\r\n" + b"x" * 0x400 + b"\r\n") * 5
     status, error = refused(live, head + body)
     assert (status, error["code"]) == (413, "request_too_large")
+
+
+def test_an_endless_head_is_cut_off(live: Live) -> None:
+    with live.send(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ") as connection, contextlib.suppress(OSError):
+        for _ in range(256):
+            connection.sendall(b"a" * 65536)
+        pytest.fail("all of it was read")
+
+
+def test_a_head_in_pieces_with_a_large_body_behind_it_is_served(live: Live) -> None:
+    raw = post(CHAT, {"messages": [{"role": "user", "content": "x" * 3000}]})
+    many = raw * 60
+    with live.send(raw[:40]) as connection:
+        time.sleep(0.1)
+        connection.sendall(raw[40:] + many + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        file = connection.makefile("rb")
+        assert [read_response(connection, file)[0] for _ in range(62)] == [200] * 62
 
 
 @pytest.mark.parametrize(
