@@ -84,7 +84,7 @@ def _resolved(record: Record) -> str:
     try:
         return registry.resolve(record.format)
     except UnknownModelError as error:
-        raise LaunchError(f"{record.label}: {error}", error.hint) from None
+        raise LaunchError(f"{record.label}: {error}", f"--format NAME says which it is; {error.hint}") from None
 
 
 def _speed(text: str) -> float:
@@ -103,7 +103,9 @@ def _speed(text: str) -> float:
 
 
 class ReplaySource:
-    """A ``Source``: one thread for each rank, in the launcher."""
+    """A ``Source``: one thread for each rank, in the launcher. ``hello``: a message that has an answer."""
+
+    hello = "Hello"
 
     def __init__(self, plan: Plan, address: str) -> None:
         self._plan = plan
@@ -123,6 +125,8 @@ class ReplaySource:
             entries = read_recordings([str(options.replay)], vocabulary, how, console)
         except (RecordingError, VocabularyError) as error:
             raise LaunchError(str(error), "toolgrammar help parse") from None
+        if all(entry.match for entry in entries):
+            self.hello = entries[0].match or self.hello
         for rank in range(options.data_parallel_size):
             engine_options = EngineOptions(
                 rank=rank,

@@ -49,6 +49,7 @@ def start_source(plan: Plan, handshake: Handshake, children: Children, teller: T
         replay = ReplaySource(plan, handshake.address)
         replay.start()
         children.then(replay.stop)
+        teller.hello = replay.hello
         return replay
     if plan.way == "vllm":
         teller.stage("starting vllm serve --headless")

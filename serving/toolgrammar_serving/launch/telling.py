@@ -24,7 +24,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Teller:
-    """A line that moves on a terminal, plain lines elsewhere, nothing if quiet."""
+    """A line that moves on a terminal, plain lines elsewhere, nothing if quiet. ``hello``: what the request to copy
+    says."""
+
+    hello = "Hello"
 
     def __init__(self, options: Options) -> None:
         self._quiet = options.quiet
@@ -79,16 +82,16 @@ class Teller:
         for name, value in rows.items():
             self._write(f"{self._paint('dim', f'{name:<8}')} {visible(value)}")
         self._write(f"{self._paint('good', 'ready')}    {url}/v1")
-        self._write(f"\n  {request_line(url, model, key)}\n")
+        self._write(f"\n  {request_line(url, model, key, self.hello)}\n")
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
         sys.stderr.flush()
 
 
-def request_line(url: str, model: str, key: bool) -> str:
+def request_line(url: str, model: str, key: bool, hello: str = "Hello") -> str:
     """A first request, for a shell."""
-    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "Hello"}]}).decode()
+    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": hello}]}).decode()
     body = body.replace("'", "'\\''")
     scheme, _, place = url.partition("://")
     where = url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import socket
 import sys
@@ -65,6 +66,12 @@ def test_a_start_says_what_is_served_and_the_next_step(served: Served) -> None:
     assert served.wait_for(r"^format +(.*)$")[1] == "hermes (named)"
     assert served.wait_for(r"^tokens +(.*)$")[1] == "bytes, no model"
     assert served.wait_for(r"^  (curl .*)$")[1].startswith(f"curl -s {url}/v1/chat/completions ")
+
+
+def test_the_request_to_copy_has_an_answer(served: Served) -> None:
+    line = served.wait_for(r"^  (curl .*)$")[1]
+    body = json.loads(shlex.split(line)[-1])
+    assert httpx.post(f"{served.url}/v1/chat/completions", json=body).status_code == 200
 
 
 def test_a_capture_is_read_into_reasoning_content_and_calls(client: openai.OpenAI) -> None:
