@@ -33,7 +33,7 @@ class InfoRoutes:
             Route("/health", self.health, methods=["GET"]),
             Route("/live", self.live, methods=["GET"]),
             Route("/ready", self.ready, methods=["GET"]),
-            Route("/ping", self.health, methods=["GET", "POST"]),
+            Route("/ping", self.ping, methods=["GET", "POST"]),
             Route("/version", self.version, methods=["GET"]),
             Route("/load", self.load, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
@@ -55,6 +55,10 @@ class InfoRoutes:
         if not self._service.client.alive:
             raise EngineLost("The engine is not available.")
         return Response(status_code=200)
+
+    async def ping(self, request: Request) -> Response:
+        """``/health`` by another name; an endpoint of its own, for they are counted by endpoint."""
+        return await self.health(request)
 
     async def ready(self, request: Request) -> Response:
         """200 if new requests are taken."""

@@ -45,6 +45,7 @@ def test_what_was_served_is_counted() -> None:
         api.post("/v1/completions", json={"prompt": "abc"})
         api.post(CHAT, json={})
         api.get("/nothing/here")
+        api.get("/health")
         answer = api.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     found = samples(answer.text)
@@ -73,6 +74,7 @@ def test_what_was_served_is_counted() -> None:
         f"http_requests_total{{handler={CHAT},method=POST,status=4xx}}": 1,
         "http_requests_total{handler=/v1/completions,method=POST,status=2xx}": 1,
         "http_requests_total{handler=none,method=none,status=4xx}": 1,
+        "http_requests_total{handler=/health,method=GET,status=2xx}": 1,
     }
     assert {name: found.get(name) for name in expected} == expected
 
