@@ -24,8 +24,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Teller:
-    """A line that moves on a terminal, plain lines elsewhere, nothing if quiet. ``hello``: what the request to copy
-    says."""
+    """A line that moves on a terminal, plain lines elsewhere, nothing if quiet. ``hello``: what the request to
+    copy says."""
 
     hello = "Hello"
 
