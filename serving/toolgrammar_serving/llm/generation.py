@@ -116,7 +116,8 @@ class Sequence:
     def __init__(
         self, generation: Generation, index: int, id_: str, sink: TokenSink, eos: int | None, numbers: bool
     ) -> None:
-        self._generation = generation
+        #: None when done: the two refer to each other, and are to be freed without waiting for the collector.
+        self._generation: Generation | None = generation
         self._sink: TokenSink = sink
         self._eos = eos
         #: Logprobs are to be read.
@@ -146,7 +147,7 @@ class Sequence:
             else:
                 self._with_care(output)
         except Exception:
-            log.exception("request %s: its output could not be passed on", self._generation.request_id)
+            log.exception("request %s: its output could not be passed on", self.request_id)
             self._break_off()
 
     def lost(self, error: EngineLost) -> None:
@@ -174,14 +175,15 @@ class Sequence:
         """The sink is to hear nothing more."""
         self.running = self._straight = False
         self.done = True
+        self._generation = None
         self._sink = _NOBODY
         self._kept = []
         self._kept_positions = []
 
     def _with_care(self, output: EngineCoreOutput) -> None:
-        if self.done:
-            return
         generation = self._generation
+        if generation is None:
+            return
         if self.index == 0 and output.prefill_stats is not None:
             generation.cached_tokens = output.prefill_stats.num_cached_tokens
         if self.index == 0 and output.new_prompt_logprobs_tensors is not None:
@@ -220,6 +222,7 @@ class Sequence:
             self._finish = end
             return
         self.done = True
+        self._generation = None
         sink, self._sink = self._sink, _NOBODY
         if isinstance(end, Finish):
             sink.finish(end)
@@ -228,14 +231,15 @@ class Sequence:
 
     def _break_off(self) -> None:
         """A sink raised: it hears of an error, the engine of an abort."""
-        if self.done:
+        generation = self._generation
+        if generation is None:
             return
         sink = self._sink
-        self._generation.abort(self.index)
+        generation.abort(self.index)
         try:
             sink.fail(ServingError("the answer could not be passed on"))
         except Exception:
-            log.exception("request %s: nor could its failure", self._generation.request_id)
+            log.exception("request %s: nor could its failure", self.request_id)
 
 
 def _positions(logprobs: Any) -> list[Position]:

@@ -8,6 +8,7 @@ where the server is uvicorn with ``DirectProtocol`` below, as HTTP/1.1 chunks; e
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -58,6 +59,10 @@ class Connection(Protocol):
 
     def close(self) -> None:
         """The response is over, or was never begun: tell the watcher nothing more."""
+
+
+async def _nowhere(message: Any) -> None:
+    """Where a response that is over sends."""
 
 
 def connection(scope: Scope, receive: Receive, send: Send) -> Connection:
@@ -139,7 +144,8 @@ class DirectConnection:
 
     def __init__(self, protocol: DirectProtocol) -> None:
         self._protocol = protocol
-        self._cycle = protocol.cycle
+        # The cycle has the scope, and that has this: held weakly, all of it is freed as soon as it is over.
+        self._cycle = weakref.ref(protocol.cycle)
         self._transport_write = protocol.transport.write
         self.watcher: Watcher | None = None
         self.is_lost = False
@@ -177,12 +183,14 @@ class DirectConnection:
 
     def abort(self) -> None:
         """Close at once; what waits in the transport is dropped."""
-        self._cycle.disconnected = True
+        if (cycle := self._cycle()) is not None:
+            cycle.disconnected = True
         self._protocol.transport.abort()
 
     def close(self) -> None:
         """No longer the response being written."""
         self.watcher = None
+        self._send = _nowhere
         if self._protocol.direct is self:
             self._protocol.direct = None
 

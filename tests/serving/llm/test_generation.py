@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -289,7 +291,25 @@ def test_a_sink_that_raises_ends_its_own_sequence(caplog: pytest.LogCaptureFixtu
     client.send([6], index=1)
     assert type(broken.end) is ServingError and whole.ids == [6]
     assert client.aborted == [client.requests[0].request_id]
-    assert "request r" in caplog.text and "of the sink" in caplog.text
+    assert f"request {client.requests[0].request_id}" in caplog.text and "of the sink" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["finish", "abort", "die"])
+def test_what_is_over_is_freed_without_the_collector(how: str) -> None:
+    client, generation, _ = started()
+    held = [*generation.sequences]  # as a client may, for outputs that are under way
+    there = weakref.ref(generation)
+    gc.disable()
+    try:
+        client.send([5], finish=STOP if how == "finish" else None)
+        if how == "abort":
+            generation.abort()
+        elif how == "die":
+            held[0].lost(EngineLost("gone"))
+        del generation
+        assert there() is None
+    finally:
+        gc.enable()
 
 
 def test_an_abort_from_within_a_push() -> None:

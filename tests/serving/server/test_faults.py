@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from serving_http import (
     serving,
 )
 from toolgrammar_serving.errors import EngineBusy, EngineFailed, EngineLost
+from toolgrammar_serving.server.connection import DirectConnection
 from toolgrammar_serving.server.problems import ShuttingDown
 
 from toolgrammar import Content
@@ -256,6 +258,23 @@ def test_what_outlasts_a_drain_ends_with_an_error() -> None:
     assert done == b"data: [DONE]"
     assert msgspec.json.decode(error.removeprefix(b"data: "))["error"]["code"] == ShuttingDown.code
     assert (status, msgspec.json.decode(data)["error"]["code"]) == (503, ShuttingDown.code)
+
+
+@pytest.mark.parametrize("body", [BODY, STREAM], ids=["whole", "stream"])
+def test_an_answer_is_freed_without_the_collector(body: dict[str, Any]) -> None:
+    """Under load the collector comes too late: what refers to itself would stay for minutes."""
+    with serving(Script([content("a", "b")])) as live, live.send(b"") as connection:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                connection.sendall(post(CHAT, body))
+                assert read_response(connection)[0] == 200
+            wait_for(live, lambda: live.server.service.running == 0)
+            left = [one for one in gc.get_objects() if type(one) is DirectConnection]
+        finally:
+            gc.enable()
+        assert len(left) <= 1  # the connection's latest
 
 
 def test_many_streams_at_once_get_each_its_own() -> None:
