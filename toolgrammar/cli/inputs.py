@@ -35,6 +35,8 @@ class Record(Struct):
     id: str = ""
     choice: int | None = None
     format: str = ""
+    #: Whether ``format`` is only the name of the model that wrote it.
+    by_model: bool = False
     tools: Any = None
     start: str = ""
     finish: str | None = None
@@ -205,6 +207,7 @@ def record_of(data: dict[str, Any], name: str, number: int, field: str | None, c
         id=str(data.get("id") or ""),
         pieces=pieces if pieces is not None else ([text] if text is not None else []),
         format=data.get("format") or data.get("model") or "",
+        by_model=not data.get("format"),
         tools=data.get("tools"),
         start=data.get("starts_in") or "",
         finish=finish if isinstance(finish, str) else None,

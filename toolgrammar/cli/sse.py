@@ -118,6 +118,7 @@ class _Stream:
                 id=str(event.get("id") or ""),
                 choice=index,
                 format=model if isinstance(model, str) else "",
+                by_model=True,
             )
         delta = self._part(choice, "delta", dict, index, number)
         inside, key = (choice, "text") if delta is None else (delta, "content")

@@ -96,7 +96,7 @@ def assemble(client: EngineClient, plan: Plan, parts: Parts, config: ServerConfi
             template_kwargs=options.chat_template_kwargs,
             trust_request_template=options.trust_chat_template,
         )
-        chat.begins = options.start
+        chat.begins = plan.start
     except (ToolgrammarError, ValueError) as error:
         raise LaunchError(str(error), "toolgrammar formats") from None
     config = msgspec.structs.replace(config, format=chat.format.name, max_model_len=llm.max_model_len)
@@ -108,6 +108,7 @@ def assemble(client: EngineClient, plan: Plan, parts: Parts, config: ServerConfi
         max_model_len=llm.max_model_len or 0,
         engine=f"{plan.way}, protocol of vLLM {client.info.vllm_version}".rstrip(),
         ranks=len(client.info.ranks),
+        start=f"{'content' if plan.start == 'auto' else plan.start} ({plan.start_why})" if plan.start_why else "",
     )
     return Assembled(create_app(chat, text, client, config), summary)
 

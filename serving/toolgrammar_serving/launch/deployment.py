@@ -17,7 +17,7 @@ from toolgrammar_serving.launch.places import Place, handshake_place, places
 from toolgrammar_serving.launch.plan import Plan
 from toolgrammar_serving.launch.problems import LaunchError
 from toolgrammar_serving.launch.processes import Children
-from toolgrammar_serving.launch.replaying import choose_format
+from toolgrammar_serving.launch.replaying import choose_format, choose_start
 from toolgrammar_serving.launch.sources import start_source
 from toolgrammar_serving.launch.telling import Summary, Teller
 from toolgrammar_serving.launch.workers import Workers
@@ -27,12 +27,17 @@ from toolgrammar_serving.protocol.wire import Addresses
 _GRACE_S = 10.0
 
 
-def _with_format(plan: Plan) -> Plan:
-    """``plan`` with the format of its captures, where nothing else says it."""
-    if plan.way != "replay" or plan.format != "auto" or plan.model_dir is not None:
+def _as_captured(plan: Plan) -> Plan:
+    """``plan`` with the format and the start of its captures, where nothing else says them."""
+    if plan.way != "replay" or plan.model_dir is not None:
         return plan
-    chosen = choose_format(plan)
-    return msgspec.structs.replace(plan, format=chosen.format, why=chosen.why)
+    if plan.format == "auto":
+        chosen = choose_format(plan)
+        plan = msgspec.structs.replace(plan, format=chosen.format, why=chosen.why)
+    if plan.start == "auto" and plan.options.chat_template is None:
+        found = choose_start(plan)
+        plan = msgspec.structs.replace(plan, start=found.start, start_why=found.why)
+    return plan
 
 
 async def deploy(plan: Plan) -> int:
@@ -40,7 +45,7 @@ async def deploy(plan: Plan) -> int:
     options = plan.options
     teller = Teller(options)
     listeners = bind(options)
-    plan = _with_format(plan)
+    plan = _as_captured(plan)
     address = url(options, listeners[0])
 
     def announce(summary: Summary) -> None:

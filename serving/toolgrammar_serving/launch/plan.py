@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from toolgrammar.parser import Start
 from toolgrammar_serving.launch.model_dir import find_model, need_model
 from toolgrammar_serving.launch.options import Options
 from toolgrammar_serving.launch.problems import LaunchError
@@ -22,7 +23,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``model_dir``: of tokenizer and template; None: there is no model, or it is not on this machine yet. ``names``:
     what clients may call the model. ``format``: of the output, or auto; ``why`` it. ``rest``: options for the
-    engine alone. ``revision``: of a model in the cache.
+    engine alone. ``revision``: of a model in the cache. ``start``: of outputs, unless a request knows better, and
+    what is to be said of it.
     """
 
     way: Way
@@ -33,6 +35,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     rest: tuple[str, ...] = ()
     revision: str | None = None
+    start: Start = "auto"
+    start_why: str = ""
 
 
 def make_plan(options: Options, rest: tuple[str, ...] = ()) -> Plan:
@@ -54,6 +58,7 @@ def make_plan(options: Options, rest: tuple[str, ...] = ()) -> Plan:
         names=_names(options),
         format=options.format,
         rest=rest,
+        start=options.start,
     )
 
 
@@ -69,6 +74,7 @@ def adopted_plan(options: Options, revision: str | None = None) -> Plan:
         names=_names(options),
         format=options.format,
         revision=revision,
+        start=options.start,
     )
 
 

@@ -12,7 +12,8 @@ from toolgrammar import registry
 from toolgrammar.cli.errors import CliError
 from toolgrammar.cli.inputs import Inputs, Record
 from toolgrammar.cli.terminal import Console
-from toolgrammar.errors import UnknownModelError
+from toolgrammar.errors import ToolgrammarError, UnknownModelError
+from toolgrammar_serving.launch.beginning import Beginning, choose_beginning
 from toolgrammar_serving.launch.plan import Plan
 from toolgrammar_serving.launch.problems import LaunchError
 from toolgrammar_serving.replay.choice import chooser
@@ -52,8 +53,8 @@ def choose_format(plan: Plan) -> Chosen:
     named: dict[str, None] = {}
     texts: list[str] = []
     for record in itertools.islice(_records(path), _LOOKED_AT):
-        if record.format:
-            named[_resolved(record)] = None
+        if record.format and (name := _resolved(record)):
+            named[name] = None
         elif not named and len(texts) < 8:
             texts.append("".join(record.pieces))
     if len(named) > 1:
@@ -71,6 +72,15 @@ def choose_format(plan: Plan) -> Chosen:
     return Chosen("identity", "nothing in its text is of a known format: all of it is content; --format NAME")
 
 
+def choose_start(plan: Plan) -> Beginning:
+    """Where the captures begin, read in the plan's format; the usual place if that is unknown, which is told
+    later."""
+    try:
+        return choose_beginning(plan.format, _records(str(plan.options.replay)))
+    except ToolgrammarError:
+        return Beginning()
+
+
 def _records(path: str) -> Iterator[Record]:
     if path.endswith(".json"):  # scripts of token ids
         return
@@ -81,9 +91,12 @@ def _records(path: str) -> Iterator[Record]:
 
 
 def _resolved(record: Record) -> str:
+    """The format that a record names; none if it only says which model wrote it, and that is of no known one."""
     try:
         return registry.resolve(record.format)
     except UnknownModelError as error:
+        if record.by_model:
+            return ""
         raise LaunchError(f"{record.label}: {error}", f"--format NAME says which it is; {error.hint}") from None
 
 

@@ -12,7 +12,8 @@ from toolgrammar_serving.launch.options import Options
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What an API process says of itself when it serves. ``why``: the reason for ``format``."""
+    """What an API process says of itself when it serves. ``why``: the reason for ``format``.
+    ``start``: where outputs begin, if there is something to say of it."""
 
     models: tuple[str, ...]
     format: str
@@ -21,6 +22,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     max_model_len: int
     engine: str
     ranks: int = 1
+    start: str = ""
 
 
 class Teller:
@@ -75,11 +77,14 @@ class Teller:
         rows = {
             "model": ", ".join(summary.models),
             "format": f"{summary.format} ({summary.why})",
+            "start": summary.start,
             "tokens": summary.tokenizer,
             "engine": summary.engine + (f", {summary.ranks} ranks" if summary.ranks > 1 else ""),
             "context": f"{summary.max_model_len} tokens",
         }
         for name, value in rows.items():
+            if not value:
+                continue
             self._write(f"{self._paint('dim', f'{name:<8}')} {visible(value)}")
         self._write(f"{self._paint('good', 'ready')}    {url}/v1")
         self._write(f"\n  {request_line(url, model, key, self.hello)}\n")
