@@ -322,7 +322,8 @@ def read_response(connection: socket.socket, file: Any = None) -> tuple[int, dic
         status, headers = read_head(file)
         if headers.get("transfer-encoding") == "chunked":
             return status, headers, b"".join(iter_chunks(file))
-        return status, headers, file.read(int(headers.get("content-length", 0)))
+        ends = "content-length" not in headers and headers.get("connection") == "close"
+        return status, headers, file.read(-1 if ends else int(headers.get("content-length", 0)))
 
 
 def read_head(file: Any) -> tuple[int, dict[str, str]]:

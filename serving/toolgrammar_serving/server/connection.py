@@ -9,56 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from toolgrammar_serving.server.plain_connection import Connection, PlainConnection, Watcher
 from toolgrammar_serving.server.problems import Receive, Scope, Send, error_bytes, of_status
 
+__all__ = ["Connection", "DirectConnection", "DirectProtocol", "PlainConnection", "Watcher", "connection"]
+
 KEY = "toolgrammar.connection"
-#: Bytes that wait in a plain ASGI connection before its writer is told to pause; uvloop's own limit is the same.
-HIGH_WATER = 65536
-#: Bytes of a request's head that are kept while its end has not come, beside the piece that it began in.
+#: Bytes of a request's head, or behind its body, that are taken while no end has come, beside their first piece.
 HEAD_LIMIT = 65536
-
-
-class Watcher(Protocol):
-    """Who is told of the connection. All calls come on the event loop, never from within ``write``'s caller's own
-    call to ``end``."""
-
-    def lost(self) -> None:
-        """The client is gone: nothing that is written arrives any more."""
-
-    def paused(self) -> None:
-        """The client reads slower than we write: write no more for now (what is written is kept)."""
-
-    def resumed(self) -> None:
-        """Write on."""
-
-
-class Connection(Protocol):
-    """A response's way out."""
-
-    is_lost: bool
-
-    def watch(self, watcher: Watcher) -> None:
-        """From now on tell ``watcher``."""
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers."""
-
-    def write(self, head: bytes, text: bytes, tail: bytes) -> None:
-        """One piece of the body: the three parts joined (they are given apart to be copied once). Between
-        ``start`` and ``end``; none may be all empty."""
-
-    async def end(self, data: bytes) -> None:
-        """The last piece of the body, and its end."""
-
-    def abort(self) -> None:
-        """Give up: close the connection without an end."""
-
-    def close(self) -> None:
-        """The response is over, or was never begun: tell the watcher nothing more."""
+#: Seconds from the first byte of a request to the end of its body.
+REQUEST_S = 60.0
 
 
 async def _nowhere(message: Any) -> None:
@@ -68,7 +32,7 @@ async def _nowhere(message: Any) -> None:
 def connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     """The connection of the request in ``scope``; its body has been read."""
     made = (scope.get("extensions") or {}).get(KEY)
-    if isinstance(made, DirectConnection) and scope.get("http_version") == "1.1":
+    if isinstance(made, DirectConnection):
         made.attach(send)
         return made
     return PlainConnection(receive, send)
@@ -78,34 +42,65 @@ class DirectProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol, whose requests carry their connection."""
 
     direct: DirectConnection | None = None
-    beginning: Any = None  # the scope of a request whose head is incomplete
-    head_size = 0
+    part: Literal["", "head", "body"] = ""  # of a request that is incomplete
+    taken = 0  # bytes that were neither a complete head nor any of a body
+    timer: asyncio.TimerHandle | None = None  # while a request is incomplete; one that comes whole needs none
 
     def data_received(self, data: bytes) -> None:
-        """The parser keeps a head until it is complete: an endless one, for which no key is needed, is cut off."""
-        before = self.beginning
+        """A request, for which no key is needed yet, may not be endless: its head and what stands behind the last
+        chunk are kept by the parser until they are complete."""
+        self.taken += len(data)
         super().data_received(data)
-        if before is not None and self.beginning is before and not self.transport.is_closing():
-            self.head_size += len(data)
-            if self.head_size > HEAD_LIMIT:
+        if self.part and not self.transport.is_closing():
+            if self.taken > HEAD_LIMIT:
                 self._refuse(431, "The head of the request is too large.", "request_head_too_large")
+            elif self.timer is None:
+                self.timer = self.loop.call_later(REQUEST_S, self._late)
 
     def on_message_begin(self) -> None:
         """A head begins."""
         super().on_message_begin()
-        self.beginning, self.head_size = self.scope, 0
+        self.part, self.taken = "head", 0
 
     def on_headers_complete(self) -> None:
         """The request's task is made in here and runs in a later turn of the loop: the scope may still be added
         to."""
-        self.beginning = None
+        self.part, self.taken = "body", 0
         super().on_headers_complete()
         scope: Any = self.scope
-        scope["extensions"] = {KEY: DirectConnection(self)}
+        kind = DirectConnection if scope["http_version"] == "1.1" else UnchunkedConnection
+        scope["extensions"] = {KEY: kind(self)}
+
+    def on_body(self, body: bytes) -> None:
+        """The body goes on."""
+        self.taken = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self.part, self.taken = "", 0
+        self._stop_timer()
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _late(self) -> None:
+        self.timer = None
+        if self.pipeline or (self.part == "head" and self._is_busy()):  # it waits for the answer in front of it
+            self.timer = self.loop.call_later(REQUEST_S, self._late)
+        elif not self.transport.is_closing():
+            self._refuse(408, f"The request was not complete within {REQUEST_S:g} seconds.", "request_timeout")
+
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the response that is being written; a pipelined one behind it never starts."""
         super().connection_lost(exc)
+        self._stop_timer()
         self.pipeline.clear()
         if self.direct is not None:
             self.direct.lose()
@@ -127,6 +122,10 @@ class DirectProtocol(HttpToolsProtocol):
         self._refuse(400, msg, "invalid_http")
 
     def _refuse(self, status: int, message: str, code: str) -> None:
+        """Answer the request that is being read, unless another answer is under way, and close."""
+        if self.pipeline or (self.cycle.response_started if self.part == "body" else self._is_busy()):
+            self.transport.close()
+            return
         error = of_status(status, message)
         error.code = code
         body = error_bytes(error)
@@ -195,87 +194,23 @@ class DirectConnection:
             self._protocol.direct = None
 
 
-class PlainConnection:
-    """Pieces through ASGI ``send``: one task writes what waits, joined."""
+class UnchunkedConnection(DirectConnection):
+    """For HTTP/1.0, which knows no chunks: the body ends with the connection."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self._watcher: Watcher | None = None
-        self._listener: asyncio.Task[None] | None = None
-        self._writer: asyncio.Task[None] | None = None
-        self._waiting: list[bytes] = []
-        self._size = 0
-        self._paused = False
-        self.is_lost = False
-
-    def watch(self, watcher: Watcher) -> None:
-        """From now on tell ``watcher``; a task waits for the client to leave."""
-        self._watcher = watcher
-        if self._listener is None:
-            self._listener = asyncio.get_running_loop().create_task(self._listen())
+    __slots__ = ()
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers."""
+        """Status and headers; uvicorn adds ``connection: close``."""
+        if (cycle := self._cycle()) is not None:
+            cycle.chunked_encoding = False
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     def write(self, head: bytes, text: bytes, tail: bytes) -> None:
-        """Queue one piece."""
-        piece = b"%b%b%b" % (head, text, tail)
-        self._waiting.append(piece)
-        self._size += len(piece)
-        if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._write())
-        elif self._size > HIGH_WATER and not self._paused and self._watcher is not None:
-            self._paused = True
-            self._watcher.paused()
+        """As it is."""
+        self._transport_write(b"%b%b%b" % (head, text, tail))
 
     async def end(self, data: bytes) -> None:
-        """What waits, then the last piece."""
-        if self._writer is not None:
-            await self._writer
-        self._watcher = None
-        await self._body(data, more=False)
-
-    def abort(self) -> None:
-        """Stop writing. The server closes the connection, for the response has no end."""
-        self._lose()
-
-    def close(self) -> None:
-        """End the task that waits for the client to leave."""
-        self._watcher = None
-        if self._listener is not None:
-            self._listener.cancel()
-
-    async def _write(self) -> None:
-        while self._waiting and not self.is_lost:
-            data = b"".join(self._waiting)
-            self._waiting.clear()
-            self._size = 0
-            await self._body(data, more=True)
-            if self._paused:
-                self._paused = False
-                if self._watcher is not None:
-                    self._watcher.resumed()
-        self._writer = None
-
-    async def _body(self, data: bytes, *, more: bool) -> None:
-        if self.is_lost:
-            return
-        try:
-            await self._send({"type": "http.response.body", "body": data, "more_body": more})
-        except OSError:  # what an ASGI server raises when the client is gone
-            self._lose()
-
-    async def _listen(self) -> None:
-        while True:
-            message: Any = await self._receive()
-            if message["type"] == "http.disconnect":
-                break
-        self._lose()
-
-    def _lose(self) -> None:
+        """The last piece; uvicorn closes."""
         if not self.is_lost:
-            self.is_lost = True
-            if self._watcher is not None:
-                self._watcher.lost()
+            self._transport_write(data)
+        await super().end(b"")

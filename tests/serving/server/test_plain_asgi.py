@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from toolgrammar_serving.server.connection import HIGH_WATER, PlainConnection
+from toolgrammar_serving.server.plain_connection import HIGH_WATER, PlainConnection
 
 
 class Recorder:
