@@ -1,5 +1,6 @@
 """A conversation in, chat events out: prompts, tools, constraints, and the output read by the model's grammar."""
 
+from toolgrammar_serving.chat.constraints import content_outputs as content_outputs
 from toolgrammar_serving.chat.files import ChatFiles as ChatFiles
 from toolgrammar_serving.chat.files import chat_files as chat_files
 from toolgrammar_serving.chat.model import ChatModel as ChatModel

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import warnings
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,13 +21,20 @@ log: Final = logging.getLogger(__name__)
 
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 _OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+_OWN: Final = "structured_outputs"
+#: What Python says of a regular expression that no dialect takes; longer ones are the engine's to read.
+_WRONG_REGEX: Final = ("missing ), unterminated subpattern", "unbalanced parenthesis", "nothing to repeat")
+_REGEX_CHARS: Final = 10_000
 #: Levels of a schema.
 _DEEPEST: Final = 100
 
 
 def content_outputs(wanted: ResponseFormat, own: dict[str, Any] | None) -> StructuredOutputs | None:
-    """What the request says about the content; ``own``, the engine's fields, win. Raises ``BadRequest``."""
-    if own:
+    """What a request, of whichever kind, says about its content; ``own``, the engine's fields, win.
+
+    Raises ``BadRequest`` for all that is wrong whatever engine there is.
+    """
+    if own is not None:
         return _own(own)
     if wanted.kind == "json_object":
         return StructuredOutputs(json_object=True)
@@ -37,20 +46,46 @@ def content_outputs(wanted: ResponseFormat, own: dict[str, Any] | None) -> Struc
 
 
 def _own(own: dict[str, Any]) -> StructuredOutputs:
-    unknown = set(own) - {*_KINDS, *_OPTIONS}
-    given = [kind for kind in _KINDS if own.get(kind) not in (None, False)]
+    fields = {name: value for name, value in own.items() if value is not None and not name.startswith("_")}
+    unknown = set(fields) - {*_KINDS, *_OPTIONS}
+    given = [kind for kind in _KINDS if fields.get(kind) not in (None, False)]
     if unknown or len(given) != 1:
         what = f"there is no {min(unknown)!r}" if unknown else f"exactly one of {', '.join(_KINDS)} is to be given"
-        raise BadRequest(f"structured_outputs: {what}", param="structured_outputs")
+        raise _bad(what, _OWN)
     try:
-        found = msgspec.convert({key: own[key] for key in own if own[key] is not None}, StructuredOutputs)
+        found = msgspec.convert(fields, StructuredOutputs)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"structured_outputs: {error}", param="structured_outputs") from None
+        raise _bad(str(error), _OWN) from None
     if found.json is not None:
-        found.json = _schema(found.json, "structured_outputs")
+        found.json = _schema(found.json, _OWN)
     if found.structural_tag is not None:
-        _tag(found.structural_tag, "structured_outputs")
+        _tag(found.structural_tag, _OWN)
+    if found.choice is not None and not found.choice:
+        raise _bad("choice has nothing to choose from", _OWN)
+    if found.grammar is not None and not found.grammar.strip():
+        raise _bad("the grammar is empty", _OWN)
+    if found.regex is not None:
+        _check_regex(found.regex)
     return found
+
+
+def _bad(what: str, param: str) -> BadRequest:
+    return BadRequest(f"{param}: {what}", param=param, code="invalid_value")
+
+
+def _check_regex(pattern: str) -> None:
+    """Refuse what is wrong in every dialect; engines know forms that Python does not."""
+    if len(pattern) > _REGEX_CHARS:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except re.error as error:
+        if error.msg.startswith(_WRONG_REGEX):
+            raise _bad(f"the regex cannot be read: {error}", _OWN) from None
+    except (RecursionError, OverflowError):
+        pass
 
 
 def _schema(schema: Any, param: str) -> Any:
@@ -58,22 +93,22 @@ def _schema(schema: Any, param: str) -> Any:
     if isinstance(schema, str):
         try:
             schema = msgspec.json.decode(schema)
-        except msgspec.DecodeError:
-            raise BadRequest(f"{param}: the schema is no JSON", param=param) from None
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise _bad("the schema is no JSON", param) from None
     if not isinstance(schema, dict | bool):
-        raise BadRequest(f"{param}: a JSON schema is missing", param=param)
+        raise _bad("a JSON schema, which is an object, is missing", param)
     if depth(schema) > _DEEPEST:
-        raise BadRequest(f"{param}: the schema is nested more than {_DEEPEST} levels deep", param=param)
+        raise _bad(f"the schema is nested more than {_DEEPEST} levels deep", param)
     return schema
 
 
 def _tag(tag: str | None, param: str) -> str:
     try:
         value = msgspec.json.decode(tag or "")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         value = None
     if not isinstance(value, dict) or tag is None:
-        raise BadRequest(f"{param}: a structural tag, as JSON, is missing", param=param)
+        raise _bad("a structural tag, as a JSON object, is missing", param)
     return tag
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from toolgrammar_serving.chat import content_outputs
 from toolgrammar_serving.server.body import (
     SharedBody,
     TokenId,
@@ -20,12 +21,10 @@ from toolgrammar_serving.server.body import (
 from toolgrammar_serving.server.config import ServerConfig
 from toolgrammar_serving.server.exchange import Exchange
 from toolgrammar_serving.server.tool_choice import read_response_format
-from toolgrammar_serving.text import Sampling, StructuredOutputs, TextRequest
+from toolgrammar_serving.text import Sampling, TextRequest
 
 #: What the API promises to who names no limit.
 DEFAULT_MAX_TOKENS: Final = 16
-#: The members of ``structured_outputs`` of which there must be one.
-KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
 class CompletionBody(SharedBody, kw_only=True):
@@ -132,21 +131,8 @@ def completion_requests(
 
 
 def _constrain(wanted: Sampling, body: CompletionBody) -> None:
-    """Constraints as the engine takes them: what the chat layer does for conversations."""
-    fields = constraint(body)
-    form = read_response_format(body.response_format)
-    if fields is None and form.kind != "text":
-        fields = {
-            "json_object": {"json_object": True},
-            "json_schema": {"json": form.schema},
-            "structural_tag": {"structural_tag": form.tag},
-        }[form.kind]
-    if fields is None:
-        return
-    given = {name: value for name, value in fields.items() if value is not None and not name.startswith("_")}
-    try:
-        wanted.structured_outputs = msgspec.convert({**given, "_backend": "auto"}, StructuredOutputs)
-    except msgspec.ValidationError as error:
-        raise refuse(f"structured_outputs: {error}", "structured_outputs") from None
-    if sum(given.get(kind) not in (None, False) for kind in KINDS) != 1:
-        raise refuse("structured_outputs must have exactly one constraint.", "structured_outputs")
+    """Constraints as the engine takes them, by the rules that conversations have, too."""
+    found = content_outputs(read_response_format(body.response_format), constraint(body))
+    if found is not None:
+        found.backend = "auto"
+        wanted.structured_outputs = found

@@ -190,6 +190,7 @@ def test_json_schema_in_a_format_of_headers(before: str) -> None:
         ({"choice": ["yes", "no"]}, "yes", "maybe"),
         ({"json": SCHEMA}, '{"n": 1}', "1"),
         ({"grammar": 'root ::= "x" | "y"'}, "x", "z"),
+        ({"regex": r"[\u{61}b]{2}", "_backend": "auto"}, "ab", "c"),  # no form that Python knows
     ],
 )
 def test_the_engines_own_fields_behind_a_thought(own: dict[str, Any], good: str, bad: str) -> None:
@@ -204,6 +205,13 @@ def test_the_engines_own_fields_behind_a_thought(own: dict[str, Any], good: str,
         ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs"),
         ({"structured_outputs": {"regexp": "a"}}, "structured_outputs"),
         ({"structured_outputs": {"choice": "a"}}, "structured_outputs"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs"),
+        ({"structured_outputs": {"grammar": " "}}, "structured_outputs"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs"),
+        ({"structured_outputs": {"json": "[1]"}}, "structured_outputs"),
+        ({"structured_outputs": {"structural_tag": "1"}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "(("}}, "structured_outputs"),
+        ({"structured_outputs": {}}, "structured_outputs"),
         ({"response_format": ResponseFormat("json_schema")}, "response_format"),
         ({"response_format": ResponseFormat("structural_tag", tag="[")}, "response_format"),
         ({"tool_choice": ToolChoice("named", ("other",))}, "tool_choice"),

@@ -108,6 +108,13 @@ TEXT_FAULTS: list[tuple[dict[str, Any], str | None, str]] = [
     ({"logprobs": 6}, "logprobs", "limit_exceeded"),
     ({"structured_outputs": {"regex": "a", "json": {}}}, "structured_outputs", "invalid_value"),
     ({"structured_outputs": {"regex": 5}}, "structured_outputs", "invalid_value"),
+    ({"guided_choice": []}, "structured_outputs", "invalid_value"),
+    ({"guided_grammar": ""}, "structured_outputs", "invalid_value"),
+    ({"guided_json": "{"}, "structured_outputs", "invalid_value"),
+    ({"guided_json": [1]}, "structured_outputs", "invalid_value"),
+    ({"guided_regex": "(("}, "structured_outputs", "invalid_value"),
+    ({"structured_outputs": {"structural_tag": "[]"}}, "structured_outputs", "invalid_value"),
+    ({"structured_outputs": {}}, "structured_outputs", "invalid_value"),
 ]
 LIMITS = Limits(
     n=8, stop_strings=4, stop_chars=20, logit_bias=6, logprobs=5, tools=3, prompts=6, sequences=8, body_bytes=4000
