@@ -18,6 +18,8 @@ ZmqSocket: TypeAlias = "zmq.Socket[bytes]"
 ZmqContext: TypeAlias = "zmq.Context[ZmqSocket]"
 
 #: How long a closing socket may go on sending what waits, in milliseconds.
+#: Messages of an engine that wait in our process, about two turns of the reader.
+OUTPUTS_HELD: Final = 128
 _LINGER_MS: Final = 500
 #: Longest path of a Unix socket in bytes, on the stricter systems.
 _PATH_LIMIT: Final = 103
@@ -135,10 +137,11 @@ def waiting_messages(handle: ZmqSocket) -> Iterator[list[bytes]]:
 
 
 def open_socket(context: ZmqContext, kind: int) -> ZmqSocket:
-    """A socket without high-water marks."""
+    """A socket that drops nothing. Outputs that we are too slow for wait with the engine once we hold some: a PUSH
+    keeps what a PULL does not take."""
     handle = context.socket(kind)
     handle.setsockopt(zmq.SNDHWM, 0)
-    handle.setsockopt(zmq.RCVHWM, 0)
+    handle.setsockopt(zmq.RCVHWM, OUTPUTS_HELD if kind == zmq.PULL else 0)
     handle.setsockopt(zmq.LINGER, _LINGER_MS)
     return handle
 
