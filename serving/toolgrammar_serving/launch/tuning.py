@@ -13,6 +13,21 @@ from typing import Final
 YOUNG: Final = 20_000
 
 
+#: ``M_ARENA_MAX`` of glibc's ``mallopt``.
+_ARENA_MAX: Final = -8
+
+
+def one_arena() -> None:
+    """Have all threads allocate from one arena (glibc). Call it before any thread is started.
+
+    Everything here runs on one loop; the few threads beside it allocate what the loop frees. In arenas of their
+    own that memory is never whole again, and a server with many streams grows in steps for ever.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, 1)
+
+
 def settle() -> None:
     """Call it when everything is loaded and before the first request."""
     gc.collect()
