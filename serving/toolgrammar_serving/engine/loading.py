@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-Progress = Callable[[str, str], None]
-
 
 class CannotLoad(Exception):
     """The model cannot be used; the message is for the person who started the engine."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import msgspec
@@ -203,10 +202,11 @@ def test_an_endless_head_is_cut_off(live: Live) -> None:
 def test_a_head_in_pieces_with_a_large_body_behind_it_is_served(live: Live) -> None:
     raw = post(CHAT, {"messages": [{"role": "user", "content": "x" * 3000}]})
     many = raw * 60
-    with live.send(raw[:40]) as connection:
-        time.sleep(0.1)
-        connection.sendall(raw[40:] + many + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    health = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with live.send(health + raw[:40]) as connection:
         file = connection.makefile("rb")
+        assert read_response(connection, file)[0] == 200  # so the first piece has come, too
+        connection.sendall(raw[40:] + many + health)
         assert [read_response(connection, file)[0] for _ in range(62)] == [200] * 62
 
 
