@@ -24,36 +24,48 @@ SOURCE = "grammars"
 TARGET = "toolgrammar/grammars"
 ELABORATED = "elaborated.msgpack"
 SWITCH = "TOOLGRAMMAR_MYPYC"
-#: Modules of toolgrammar/machine that take part in the optional speed build.
-COMPILED = (
-    "bare_values",
-    "element_types",
-    "elements",
-    "envelope",
-    "envelope_spec",
-    "held_scanner",
-    "json_object",
-    "json_skip",
-    "json_strings",
-    "json_value",
-    "json_writer",
-    "loop",
-    "output",
-    "program",
-    "python_arguments",
-    "python_literals",
-    "python_scalars",
-    "python_strings",
-    "quoted_object",
-    "reading",
-    "safe_text",
-    "scanner",
-    "session",
-    "speculation",
-    "staged",
-    "steps",
-    "values",
-)
+#: Modules that take part in the optional speed build: folder, and the hot modules in it.
+COMPILED = {
+    "toolgrammar/machine": (
+        "bare_values",
+        "element_types",
+        "elements",
+        "envelope",
+        "envelope_spec",
+        "held_scanner",
+        "json_object",
+        "json_skip",
+        "json_strings",
+        "json_value",
+        "json_writer",
+        "loop",
+        "output",
+        "program",
+        "python_arguments",
+        "python_literals",
+        "python_scalars",
+        "python_strings",
+        "quoted_object",
+        "reading",
+        "safe_text",
+        "scanner",
+        "session",
+        "speculation",
+        "staged",
+        "steps",
+        "values",
+    ),
+    # The way of a token through the serving stack, one module a layer or two.
+    "serving/toolgrammar_serving": (
+        "chat/choices",
+        "engine_client/delivery",
+        "llm/generation",
+        "server/chat_choice",
+        "server/direct_connection",
+        "text/detokenizer",
+        "text/sequence",
+    ),
+}
 
 
 def grammar_files(root: Path) -> dict[Path, str]:
@@ -72,9 +84,12 @@ def elaborate(root: Path, out: Path) -> None:
 
 
 def compiled(root: Path, scratch: Path) -> dict[Path, str]:
-    """Compile a copy of the package in ``scratch``: each compiled module and its path in the wheel."""
-    shutil.copytree(root / "toolgrammar", scratch / "toolgrammar")
-    modules = [f"toolgrammar/machine/{name}.py" for name in COMPILED]
+    """Compile a copy of the packages in ``scratch``: each compiled module and its path in the wheel."""
+    for package in ("toolgrammar", "serving/toolgrammar_serving"):
+        shutil.copytree(root / package, scratch / Path(package).name)
+    modules = [
+        f"{folder.removeprefix('serving/')}/{name}.py" for folder, names in COMPILED.items() for name in names
+    ]
     mypyc = [sys.executable, "-m", "mypyc", "--strict", "--follow-imports=silent", *modules]
     _run(mypyc, cwd=scratch, failure="mypyc fails")
     made = [file for pattern in ("*.so", "*.pyd") for file in scratch.rglob(pattern)]

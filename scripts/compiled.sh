@@ -16,7 +16,7 @@ shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 print(f"compiling {len(compiled(Path('.'), folder.resolve()))} files into {folder}", file=sys.stderr)
 PYTHON
-for part in grammars fixtures tests docs scripts serving README.md Makefile pyproject.toml hatch_build.py LICENSE; do
+for part in grammars fixtures tests docs scripts README.md Makefile pyproject.toml hatch_build.py LICENSE; do
     ln -sfn "$here/$part" "$folder/$part"
 done
 PATH=$(cd "$bin" && pwd):$PATH

@@ -1,32 +1,28 @@
 """The open connection of one response, for routes that write many small pieces.
 
-A response starts and ends by ordinary ASGI messages. Between them a stream's pieces go straight to the transport
-where the server is uvicorn with ``DirectProtocol`` below, as HTTP/1.1 chunks; everywhere else they go through
+A response starts and ends by ordinary ASGI messages. Between them a stream's pieces go straight to the socket, as
+HTTP/1.1 chunks, where the server is uvicorn with ``DirectProtocol`` below; everywhere else they go through
 ``send``, with the same bytes in the body. What happens to the connection meanwhile is told to one ``Watcher``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import weakref
 from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from toolgrammar_serving.server.direct_connection import DirectConnection, Outbox, UnchunkedConnection
 from toolgrammar_serving.server.plain_connection import Connection, PlainConnection, Watcher
 from toolgrammar_serving.server.problems import Receive, Scope, Send, error_bytes, of_status
 
-__all__ = ["Connection", "DirectConnection", "DirectProtocol", "PlainConnection", "Watcher", "connection"]
+__all__ = ["Connection", "DirectProtocol", "PlainConnection", "Watcher", "connection"]
 
 KEY = "toolgrammar.connection"
 #: Bytes of a request's head, or behind its body, that are taken while no end has come, beside their first piece.
 HEAD_LIMIT = 65536
 #: Seconds from the first byte of a request to the end of its body.
 REQUEST_S = 60.0
-
-
-async def _nowhere(message: Any) -> None:
-    """Where a response that is over sends."""
 
 
 def connection(scope: Scope, receive: Receive, send: Send) -> Connection:
@@ -45,6 +41,11 @@ class DirectProtocol(HttpToolsProtocol):
     part: Literal["", "head", "body"] = ""  # of a request that is incomplete
     taken = 0  # bytes that were neither a complete head nor any of a body
     timer: asyncio.TimerHandle | None = None  # while a request is incomplete; one that comes whole needs none
+
+    def __init__(self, *args: Any, outbox: Outbox | None = None, **kwargs: Any) -> None:
+        """``outbox``: that of all connections of this loop; all else is uvicorn's."""
+        super().__init__(*args, **kwargs)
+        self.outbox = outbox or Outbox()
 
     def data_received(self, data: bytes) -> None:
         """A request, for which no key is needed yet, may not be endless: its head and what stands behind the last
@@ -134,83 +135,3 @@ class DirectProtocol(HttpToolsProtocol):
             % (STATUS_LINE[status], len(body), body)
         )
         self.transport.close()
-
-
-class DirectConnection:
-    """Chunks written to uvicorn's transport. Made for every request; costs nothing until a route attaches it."""
-
-    __slots__ = ("_cycle", "_protocol", "_send", "_transport_write", "is_lost", "watcher")
-
-    def __init__(self, protocol: DirectProtocol) -> None:
-        self._protocol = protocol
-        # The cycle has the scope, and that has this: held weakly, all of it is freed as soon as it is over.
-        self._cycle = weakref.ref(protocol.cycle)
-        self._transport_write = protocol.transport.write
-        self.watcher: Watcher | None = None
-        self.is_lost = False
-
-    def attach(self, send: Send) -> None:
-        """This is the response being written from now on."""
-        self._send = send
-        self._protocol.direct = self
-        self.is_lost = self._protocol.transport.is_closing()
-
-    def watch(self, watcher: Watcher) -> None:
-        """From now on tell ``watcher``."""
-        self.watcher = watcher
-
-    def lose(self) -> None:
-        """The client is gone."""
-        if not self.is_lost:
-            self.is_lost = True
-            if self.watcher is not None:
-                self.watcher.lost()
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers."""
-        headers = [*headers, (b"transfer-encoding", b"chunked")]
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    def write(self, head: bytes, text: bytes, tail: bytes) -> None:
-        """One HTTP/1.1 chunk."""
-        self._transport_write(b"%x\r\n%b%b%b\r\n" % (len(head) + len(text) + len(tail), head, text, tail))
-
-    async def end(self, data: bytes) -> None:
-        """The last chunk and the mark of the end, in one write."""
-        self.watcher = None
-        await self._send({"type": "http.response.body", "body": data})
-
-    def abort(self) -> None:
-        """Close at once; what waits in the transport is dropped."""
-        if (cycle := self._cycle()) is not None:
-            cycle.disconnected = True
-        self._protocol.transport.abort()
-
-    def close(self) -> None:
-        """No longer the response being written."""
-        self.watcher = None
-        self._send = _nowhere
-        if self._protocol.direct is self:
-            self._protocol.direct = None
-
-
-class UnchunkedConnection(DirectConnection):
-    """For HTTP/1.0, which knows no chunks: the body ends with the connection."""
-
-    __slots__ = ()
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers; uvicorn adds ``connection: close``."""
-        if (cycle := self._cycle()) is not None:
-            cycle.chunked_encoding = False
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    def write(self, head: bytes, text: bytes, tail: bytes) -> None:
-        """As it is."""
-        self._transport_write(b"%b%b%b" % (head, text, tail))
-
-    async def end(self, data: bytes) -> None:
-        """The last piece; uvicorn closes."""
-        if not self.is_lost:
-            self._transport_write(data)
-        await super().end(b"")

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from toolgrammar_serving.server.connection import DirectProtocol
+from toolgrammar_serving.server.direct_connection import Outbox
 from toolgrammar_serving.server.service import Service
 
 log: Final = logging.getLogger(__name__)
@@ -69,7 +71,7 @@ class Server(uvicorn.Server):
                 host=listen.host,
                 port=listen.port,
                 uds=listen.uds,
-                http=DirectProtocol,
+                http=partial(DirectProtocol, outbox=Outbox()),  # type: ignore[arg-type]  # called, no more
                 ws="none",
                 lifespan="off",
                 proxy_headers=False,

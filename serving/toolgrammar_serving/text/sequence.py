@@ -7,10 +7,10 @@ some ask for: stop strings, texts of logprobs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from toolgrammar_serving.errors import ServingError
-from toolgrammar_serving.llm import Finish, Generation, Position
+from toolgrammar_serving.llm import Finish, Position
 from toolgrammar_serving.text.logprobs import with_texts
 from toolgrammar_serving.text.requests import TextSink, TokenLogprob
 from toolgrammar_serving.text.stops import Stops
@@ -18,6 +18,13 @@ from toolgrammar_serving.text.tokenizer import IncrementalDecoder, Tokenizer
 
 #: The text of the token that ended a sequence, if it is to be seen; else empty.
 EndText: TypeAlias = Callable[[Finish], str]
+
+
+class Abortable(Protocol):
+    """What a sequence asks of the generation it is of."""
+
+    def abort(self, index: int | None = None) -> None:
+        """End the sequence ``index``; its sink hears nothing more."""
 
 
 class Plain:
@@ -86,7 +93,7 @@ class Careful:
         self._unsearched = unsearched
         #: Text that may be the beginning of a stop string.
         self._held = ""
-        self.generation: Generation | None = None
+        self.generation: Abortable | None = None
 
     def push(self, token_ids: list[int], logprobs: list[Position] | None) -> None:
         """New tokens."""

@@ -26,7 +26,7 @@ from serving_http import (
     serving,
 )
 from toolgrammar_serving.errors import EngineBusy, EngineFailed, EngineLost
-from toolgrammar_serving.server.connection import DirectConnection
+from toolgrammar_serving.server.direct_connection import DirectConnection
 from toolgrammar_serving.server.problems import ShuttingDown
 
 from toolgrammar import Content
