@@ -1,4 +1,4 @@
-"""What the engine client costs for each output: from the PULL socket to a sink that does nothing.
+"""What the engine client costs for each output: from the bytes of a step to a sink that does nothing.
 
     python scripts/bench_engine_client.py
 
@@ -8,20 +8,18 @@ rounds, in microseconds; decoding alone, which is part of it, beside it.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
-import zmq
-from toolgrammar_serving.engine_client.decoding import Message, decode_body
+from toolgrammar_serving.engine_client.decoding import decode_body
 from toolgrammar_serving.engine_client.delivery import Delivery, Flight
-from toolgrammar_serving.engine_client.reader import OutputReader
+from toolgrammar_serving.engine_client.zmtp import HELLO, PullStream
 from toolgrammar_serving.errors import EngineLost
 from toolgrammar_serving.protocol.wire import EngineCoreOutput, EngineCoreOutputs, SchedulerStats
 
 OUTPUTS_A_CASE = 60_000
+PUSH_HELLO = HELLO.replace(b"PULL", b"PUSH")
 
 
 class Nothing:
@@ -34,13 +32,8 @@ class Nothing:
         return
 
 
-async def case(requests: int, waiting: int) -> tuple[float, float]:
+def case(requests: int, waiting: int) -> tuple[float, float]:
     """Best time for each message in seconds, all and decoding alone; ``waiting`` messages are found at a time."""
-    context: Any = zmq.Context()
-    pull, push = context.socket(zmq.PULL), context.socket(zmq.PUSH)
-    pull.rcvhwm = push.sndhwm = 0
-    pull.bind("inproc://outputs")
-    push.connect("inproc://outputs")
     names = [f"chatcmpl-{i:016x}-0" for i in range(requests)]
     delivery = Delivery(over=lambda flight: None, give_up=lambda request_id, flight: None)
     delivery.flights |= {name: Flight(Nothing(), 0) for name in names}
@@ -48,23 +41,35 @@ async def case(requests: int, waiting: int) -> tuple[float, float]:
     step = EngineCoreOutputs(outputs=outputs, scheduler_stats=SchedulerStats(), weight_version="default")
     body = msgspec.msgpack.encode(step)
 
-    def deliver(messages: Iterator[Message], count: int) -> None:
-        if count > 1:
-            delivery.deliver_joined(messages)
-        for one, frames in messages:
-            delivery.deliver(one, frames)
+    def deliver(messages: list[list[bytes]]) -> None:
+        if len(messages) > 1:
+            delivery.deliver_joined((decode_body(frames[0]), frames) for frames in messages)
+            return
+        for frames in messages:
+            delivery.deliver(decode_body(frames[0]), frames)
 
-    reader = OutputReader(pull, deliver=deliver, dead=lambda: None)
-    decode = decode_body
+    data = b"\x02" + len(body).to_bytes(8, "big") + body
+    stream = PullStream()
+    feed(stream, PUSH_HELLO)
     whole, alone = [], []
     for _ in range(max(60, OUTPUTS_A_CASE // requests // waiting)):
-        for _ in range(waiting):
-            push.send(body)
-        whole.append(seconds(reader._readable) / waiting)
-        alone.append(seconds(lambda: [decode(body) for _ in range(waiting)] and None) / waiting)
-    reader.close()
-    context.destroy(linger=0)
+        whole.append(seconds(lambda: deliver(feed(stream, data * waiting))) / waiting)
+        alone.append(seconds(lambda: [decode_body(body) for _ in range(waiting)] and None) / waiting)
     return min(whole), min(alone)
+
+
+def feed(stream: PullStream, data: bytes) -> list[list[bytes]]:
+    """As it comes from a socket."""
+    messages = []
+    at = 0
+    while at < len(data):
+        space = stream.space()
+        count = min(len(space), len(data) - at)
+        space[:count] = data[at : at + count]
+        del space
+        messages += stream.received(count)
+        at += count
+    return messages
 
 
 def seconds(action: Callable[[], None]) -> float:
@@ -78,7 +83,7 @@ def main() -> None:
     print("| ---: | ---: | ---: | ---: | ---: |")
     for requests in (1, 64, 256, 1024):
         for waiting in (1, 16, 63):
-            whole, alone = (best * 1e6 for best in asyncio.run(case(requests, waiting)))
+            whole, alone = (best * 1e6 for best in case(requests, waiting))
             cells = f"{whole:.2f} | {whole / requests:.3f} | {alone / requests:.3f}"
             print(f"| {requests} | {waiting} | {cells} |")
 

@@ -1,11 +1,12 @@
 """The engine's client: sockets, start-up, and every request's outputs brought to its sink.
 
-- ``sockets``: ROUTER and PULL, bound or adopted; ``handshake``: HELLO, INIT, READY, if the engines are ours;
+- ``sockets``: where engines connect, bound or adopted; ``handshake``: HELLO, INIT, READY, if the engines are ours;
   ``connecting``: waits for the registrations; ``info``: what the engines said of themselves
 - ``client``: add, abort, utility calls, loss; ``ranks``: which data-parallel rank takes a request;
-``coordinator``: published load and waves; ``utility``: calls of the engine's methods; ``connections``: an engine
-gone without a word; ``stats``: the schedulers' statistics, added up - ``reader``: drains the PULL socket;
-``decoding``: frames to outputs; ``merging``: several outputs of a request to one; ``delivery``: outputs to sinks
+  ``coordinator``: published load and waves; ``utility``: calls of the engine's methods; ``connections``: an engine
+  gone without a word; ``stats``: the schedulers' statistics, added up
+- ``reader``: what engines send, read as it comes; ``zmtp``: bytes to frames; ``decoding``: frames to outputs;
+  ``merging``: several outputs of a request to one; ``delivery``: outputs to sinks
 """
 
 from toolgrammar_serving.engine_client.client import EngineClient as EngineClient

@@ -43,7 +43,9 @@ class EngineClient:
     All methods are for the loop's own thread.
     """
 
-    def __init__(self, sockets: Sockets, info: EngineInfo, *, stats: bool, watch_connections: bool) -> None:
+    def __init__(
+        self, sockets: Sockets, reader: OutputReader, info: EngineInfo, *, stats: bool, watch_connections: bool
+    ) -> None:
         endpoint = sockets.endpoint
         self.info = info
         self.alive = True
@@ -62,7 +64,8 @@ class EngineClient:
         self._on_lost: list[Callable[[EngineLost], None]] = []
         self._coordinator = self._subscribe(info.coordinator) if info.coordinator else None
         self._connections = Connections(sockets.router, self._probe) if watch_connections else None
-        self._reader = OutputReader(sockets.pull, deliver=self._deliver, dead=self._dead)
+        self._reader = reader
+        reader.start(deliver=self._deliver, dead=self._dead)
 
     # ---- requests
 

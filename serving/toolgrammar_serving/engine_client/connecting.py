@@ -11,6 +11,7 @@ import msgspec
 from toolgrammar_serving.engine_client.client import EngineClient
 from toolgrammar_serving.engine_client.handshake import EngineTooLate, Handshake
 from toolgrammar_serving.engine_client.info import engine_info
+from toolgrammar_serving.engine_client.reader import OutputReader
 from toolgrammar_serving.engine_client.sockets import Endpoint, Sockets, waiting_messages, watch
 from toolgrammar_serving.protocol.wire import ReadyResponse, identity
 
@@ -32,6 +33,7 @@ async def connect(
     the sockets are closed then, the handshake is its owner's.
     """
     sockets = endpoint if isinstance(endpoint, Sockets) else Sockets(endpoint)
+    reader = OutputReader(sockets.outputs)
     try:
         async with asyncio.timeout(ready_timeout_s):
             registrations = _Registrations(sockets)
@@ -40,8 +42,9 @@ async def connect(
             finally:
                 registrations.close()
         info = engine_info(registrations.responses, sockets.endpoint.coordinator)
-        return EngineClient(sockets, info, stats=stats, watch_connections=watch_connections)
+        return EngineClient(sockets, reader, info, stats=stats, watch_connections=watch_connections)
     except TimeoutError:
+        reader.close()
         sockets.close()
         missing = sorted(set(registrations.expected.values()) - set(registrations.responses))
         raise EngineTooLate(
@@ -50,6 +53,7 @@ async def connect(
             else f"not all engines were READY within {ready_timeout_s:g} s"
         ) from None
     except BaseException:
+        reader.close()
         sockets.close()
         raise
 

@@ -1,60 +1,112 @@
-"""The PULL socket: everything that waits is received in one go, and handed on as one batch."""
+"""The PULL side: engines connect, and what they send is read in one go and handed on as one batch.
+
+Bytes that come faster than they are read wait in the socket, then with the engine: nothing piles up here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
-import zmq
 
 from toolgrammar_serving.engine_client.decoding import Message, decode_body, salvage
-from toolgrammar_serving.engine_client.sockets import ZmqSocket, watch
+from toolgrammar_serving.engine_client.zmtp import HELLO, PullStream, ZmtpError
 from toolgrammar_serving.protocol.wire import ENGINE_CORE_DEAD
 
 _log: Final = logging.getLogger(__name__)
 
-#: What one turn of the loop takes at most, so that the loop's other work is not kept waiting.
-_MESSAGES_A_TURN: Final = 64
-_BYTES_A_TURN: Final = 4 << 20
-
-#: As plain numbers: operators of enumerations cost as much as the receiving.
-_NOW: Final = int(zmq.NOBLOCK)
-_EVENTS: Final = int(zmq.EVENTS)
-_MORE_TO_READ: Final = int(zmq.POLLIN)
+#: Seconds until connections are accepted again after that failed, for want of descriptors.
+_PAUSE_S: Final = 1.0
 
 
 class OutputReader:
-    """Reads from now on until ``close``. ``deliver`` gets what came, in order, and how many messages that are;
-    each is decoded when it is asked for, so that few outputs live at a time. ``dead`` is called when an engine
-    says that it dies. Nothing an engine sends stops the reading."""
+    """Accepts engines at ``listener`` (not blocking; its owner closes it) from the start, and reads what they send
+    until ``close``. Nothing an engine sends stops the reading; one that breaks the rules of ZMTP is cut off.
 
-    def __init__(
-        self,
-        pull: ZmqSocket,
-        *,
-        deliver: Callable[[Iterator[Message], int], None],
-        dead: Callable[[], None],
-    ) -> None:
-        self._pull = pull
+    ``start`` says who gets it: ``deliver`` what came, in order, and how many messages that are; each is decoded
+    when it is asked for, so that few outputs live at a time. ``dead`` is called when an engine says that it dies.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
         self._decode = decode_body
-        self._deliver = deliver
-        self._dead = dead
+        self._deliver: Callable[[Iterator[Message], int], None] | None = None
+        self._dead: Callable[[], None] | None = None
+        self._early: list[list[bytes]] = []
         self._loop = asyncio.get_running_loop()
-        self._again: asyncio.Handle | None = None
-        self._unwatch = watch(pull, self._readable)
+        self._streams: dict[socket.socket, PullStream] = {}
+        self._again: asyncio.TimerHandle | None = None
+        self._loop.add_reader(listener.fileno(), self._accept)
+
+    def start(self, *, deliver: Callable[[Iterator[Message], int], None], dead: Callable[[], None]) -> None:
+        """From now on tell these; first of what came before."""
+        self._deliver, self._dead = deliver, dead
+        early, self._early = self._early, []
+        if early:
+            self._loop.call_soon(self._take, early)
 
     def close(self) -> None:
-        """Stop; call it before the socket is closed."""
-        self._unwatch()
+        """Stop, and close the connections; call it before the listener is closed."""
         if self._again is not None:
             self._again.cancel()
+        self._loop.remove_reader(self._listener.fileno())
+        for connection in list(self._streams):
+            self._drop(connection)
 
-    def _readable(self) -> None:
-        messages: list[list[bytes]] = []
-        dead = self._receive(messages)
+    def _accept(self) -> None:
+        self._again = None
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                _log.warning("engines cannot connect at the moment: %s", error)
+                self._loop.remove_reader(self._listener.fileno())
+                self._again = self._loop.call_later(_PAUSE_S, self._accept_again)
+                return
+            connection.setblocking(False)
+            self._streams[connection] = stream = PullStream()
+            self._loop.add_reader(connection.fileno(), self._readable, connection, stream)
+            self._reply(connection, HELLO)
+
+    def _accept_again(self) -> None:
+        self._loop.add_reader(self._listener.fileno(), self._accept)
+        self._accept()
+
+    def _readable(self, connection: socket.socket, stream: PullStream) -> None:
+        try:
+            count = connection.recv_into(stream.space())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if not count:
+            self._drop(connection)
+            return
+        try:
+            messages = stream.received(count)
+        except ZmtpError as error:
+            _log.warning("cut off a peer that is no engine: %s", error)
+            self._drop(connection)
+            return
+        if stream.replies:
+            self._reply(connection, stream.replies)
+            stream.replies = b""
+        if messages:
+            self._take(messages)
+
+    def _take(self, messages: list[list[bytes]]) -> None:
+        if self._deliver is None or self._dead is None:
+            self._early += messages
+            return
+        dead = [ENGINE_CORE_DEAD] in messages
+        if dead:
+            messages = messages[: messages.index([ENGINE_CORE_DEAD])]
         if messages:
             try:
                 self._deliver(self._read(messages), len(messages))
@@ -63,28 +115,17 @@ class OutputReader:
         if dead:
             self._dead()
 
-    def _receive(self, messages: list[list[bytes]]) -> bool:
-        """Add all that waits, up to a turn's limit; True if an engine said that it is dying."""
-        receive, pull = self._pull.recv, self._pull
-        size = 0
-        while len(messages) < _MESSAGES_A_TURN and size < _BYTES_A_TURN:
-            try:
-                head = receive(_NOW, copy=False)
-            except zmq.Again:
-                return False
-            body = head.bytes
-            if body == ENGINE_CORE_DEAD:
-                return True
-            frames = [body]
-            size += len(body)
-            if head.more:
-                frames += pull.recv_multipart()
-                size += sum(map(len, frames))
-            messages.append(frames)
-            if len(messages) == 1 and not int(pull.getsockopt(_EVENTS)) & _MORE_TO_READ:
-                return False  # the usual case: cheaper than to be refused
-        self._again = self._loop.call_soon(self._readable)
-        return False
+    def _reply(self, connection: socket.socket, data: bytes) -> None:
+        """A few bytes, which a socket that nothing else is written to always takes."""
+        try:
+            connection.send(data)
+        except OSError:
+            self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        if self._streams.pop(connection, None) is not None:
+            self._loop.remove_reader(connection.fileno())
+            connection.close()
 
     def _read(self, messages: list[list[bytes]]) -> Iterator[Message]:
         for frames in messages:

@@ -1,5 +1,5 @@
-"""The two sockets of a front end: ROUTER for requests, PULL for outputs; bound by us, or adopted already
-listening.
+"""The two sockets of a front end: ROUTER for requests, and for outputs a plain one that ``reader`` speaks PULL on;
+bound by us, or adopted already listening.
 
 Engines connect to both. High-water marks are off, as on their side: a send never waits, and nothing is dropped.
 """
@@ -7,8 +7,11 @@ Engines connect to both. High-water marks are off, as on their side: a send neve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import os
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -18,9 +21,9 @@ ZmqSocket: TypeAlias = "zmq.Socket[bytes]"
 ZmqContext: TypeAlias = "zmq.Context[ZmqSocket]"
 
 #: How long a closing socket may go on sending what waits, in milliseconds.
-#: Messages of an engine that wait in our process, about two turns of the reader.
-OUTPUTS_HELD: Final = 128
 _LINGER_MS: Final = 500
+_IPC: Final = "ipc://"
+_BACKLOG: Final = 128
 #: Longest path of a Unix socket in bytes, on the stricter systems.
 _PATH_LIMIT: Final = 103
 
@@ -68,23 +71,37 @@ class Sockets:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.context: ZmqContext = zmq.Context()
+        self._outputs: socket.socket | None = None
+        self._path = ""
         try:
             self.router = open_socket(self.context, zmq.ROUTER)
             # A send to an engine that is gone raises; otherwise the request would vanish.
             self.router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-            self.pull = open_socket(self.context, zmq.PULL)
             if isinstance(endpoint, Adopted):
                 self.input_address = _adopt(self.router, endpoint.input_fd)
-                self.output_address = _adopt(self.pull, endpoint.output_fd)
+                self._outputs = socket.socket(fileno=endpoint.output_fd)
             else:
                 self.input_address = bind(self.router, endpoint.input_address)
-                self.output_address = bind(self.pull, endpoint.output_address)
+                self._outputs = _listening(endpoint.output_address)
+                self._path = endpoint.output_address.removeprefix(_IPC)
+            self._outputs.setblocking(False)
+            self.output_address = _address(self._outputs)
         except BaseException:
             self.close()
             raise
 
+    @property
+    def outputs(self) -> socket.socket:
+        """Where engines connect to send outputs; does not block."""
+        assert self._outputs is not None, "open"
+        return self._outputs
+
     def close(self) -> None:
         """Let go of both sockets and their threads; waits at most half a second for what is still to be sent."""
+        if self._outputs is not None:
+            self._outputs.close()
+            if self.output_address == f"{_IPC}{self._path}":
+                _unlink_socket(self._path)
         self.context.destroy(linger=_LINGER_MS)
 
 
@@ -137,11 +154,10 @@ def waiting_messages(handle: ZmqSocket) -> Iterator[list[bytes]]:
 
 
 def open_socket(context: ZmqContext, kind: int) -> ZmqSocket:
-    """A socket that drops nothing. Outputs that we are too slow for wait with the engine once we hold some: a PUSH
-    keeps what a PULL does not take."""
+    """A socket that drops nothing."""
     handle = context.socket(kind)
     handle.setsockopt(zmq.SNDHWM, 0)
-    handle.setsockopt(zmq.RCVHWM, OUTPUTS_HELD if kind == zmq.PULL else 0)
+    handle.setsockopt(zmq.RCVHWM, 0)
     handle.setsockopt(zmq.LINGER, _LINGER_MS)
     return handle
 
@@ -158,13 +174,45 @@ def bind(handle: ZmqSocket, address: str) -> str:
 def _adopt(handle: ZmqSocket, descriptor: int) -> str:
     """Make a listening descriptor the socket's own."""
     sock = socket.socket(fileno=descriptor)
-    name = sock.getsockname()
-    address = f"ipc://{name}" if sock.family == socket.AF_UNIX else _url(name[0], name[1])
+    address = _address(sock)
     if "[" in address:
         handle.setsockopt(zmq.IPV6, 1)
     handle.setsockopt(zmq.USE_FD, sock.detach())
     handle.bind(address)
     return address
+
+
+def _listening(address: str) -> socket.socket:
+    """A plain socket that listens at a ZeroMQ address."""
+    if address.startswith(_IPC):
+        path = address.removeprefix(_IPC)
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            _unlink_socket(path)
+            sock.bind(f"\0{path[1:]}" if path.startswith("@") else path)
+            sock.listen(_BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    host = "" if host == "*" else host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+
+
+def _unlink_socket(path: str) -> None:
+    """Make way: a socket's file outlives it."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+
+
+def _address(sock: socket.socket) -> str:
+    name = sock.getsockname()
+    if sock.family != socket.AF_UNIX:
+        return _url(name[0], name[1])
+    return f"{_IPC}@{name[1:].decode()}" if isinstance(name, bytes) else f"{_IPC}{name}"
 
 
 def _url(host: str, port: int) -> str:

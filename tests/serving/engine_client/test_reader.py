@@ -1,8 +1,10 @@
-"""What the PULL socket takes in: in batches of what waits, whatever an engine sends."""
+"""What the reader takes in: in batches of what waits, whatever an engine sends."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +13,7 @@ import msgspec
 import pytest
 import zmq
 from serving_client import DEADLINE_S, Sink, output, request, rig, turn
+from serving_push import PULL_HELLO
 from toolgrammar_serving.engine_client.decoding import Message
 from toolgrammar_serving.engine_client.reader import OutputReader
 from toolgrammar_serving.protocol.arrays import write_logprobs
@@ -49,57 +52,132 @@ class Heard:
 
 
 @asynccontextmanager
-async def reading(*messages: list[bytes]) -> AsyncIterator[tuple[Heard, Any]]:
-    """A reader of messages that wait already: within a process ZeroMQ delivers at once."""
-    context: Any = zmq.Context()
-    pull, push = context.socket(zmq.PULL), context.socket(zmq.PUSH)
-    pull.rcvhwm = push.sndhwm = 0
-    pull.bind("inproc://outputs")
-    push.connect("inproc://outputs")
-    for frames in messages:
-        push.send_multipart(frames)
-    heard = Heard()
-    reader = OutputReader(pull, deliver=heard.deliver, dead=heard.dead)
-    try:
-        yield heard, push
-    finally:
-        reader.close()
-        context.destroy(linger=0)
+async def reading(*messages: list[bytes], start: bool = True) -> AsyncIterator[tuple[Heard, Engine, OutputReader]]:
+    """A reader, and one engine that has sent these messages before it was there."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/outputs")
+        listener.listen()
+        listener.setblocking(False)
+        engine = Engine(f"{folder}/outputs")
+        engine.sends(HELLO, *messages)
+        heard = Heard()
+        reader = OutputReader(listener)
+        if start:
+            reader.start(deliver=heard.deliver, dead=heard.dead)
+        try:
+            yield heard, engine, reader
+        finally:
+            reader.close()
+            engine.socket.close()
 
 
-def test_what_waits_is_one_batch_up_to_a_turns_limit():
+class Engine:
+    """The bytes of a PUSH socket."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+
+    def sends(self, *messages: list[bytes]) -> None:
+        """At once; what does not fit into the socket would wait for ever."""
+        data = b"".join(_frames(frames) for frames in messages)
+        assert self.socket.send(data) == len(data)
+
+    def is_cut_off(self) -> bool:
+        """The reader has closed the connection."""
+        self.socket.setblocking(False)
+        try:
+            while data := self.socket.recv(4096):
+                assert data
+        except BlockingIOError:
+            return False
+        return True
+
+
+HELLO: list[bytes] = []  # stands for the greeting in a list of messages
+
+
+def _frames(frames: list[bytes]) -> bytes:
+    if frames is HELLO:
+        return PULL_HELLO.replace(b"PULL", b"PUSH")
+    data = b""
+    for left, frame in enumerate(reversed(frames)):
+        flags = 2 | (left > 0)
+        data = bytes([flags]) + len(frame).to_bytes(8, "big") + frame + data
+    return data
+
+
+def test_what_waits_is_one_batch():
     async def main():
-        async with reading(*[[step(output("a", [i]))] for i in range(150)]) as (heard, push):
+        async with reading(*[[step(output("a", [i]))] for i in range(150)]) as (heard, engine, _):
             await heard.until(lambda: sum(map(len, heard.batches)) == 150)
-            assert list(map(len, heard.batches)) == [64, 64, 22]
+            assert list(map(len, heard.batches)) == [150]
             tokens = [body.outputs[0].new_token_ids[0] for batch in heard.batches for body, _ in batch]
             assert tokens == list(range(150))
-            push.send(step(output("a", [150])))
-            await heard.until(lambda: len(heard.batches) == 4)
-            for i in range(3):
-                push.send(step(output("a", [151 + i])))
-            await heard.until(lambda: len(heard.batches) == 5)
-            assert list(map(len, heard.batches[3:])) == [1, 3]
+            engine.sends([step(output("a", [150]))])
+            await heard.until(lambda: len(heard.batches) == 2)
+            engine.sends(*[[step(output("a", [151 + i]))] for i in range(3)])
+            await heard.until(lambda: len(heard.batches) == 3)
+            assert list(map(len, heard.batches[1:])) == [1, 3]
 
     asyncio.run(main())
 
 
-def test_large_messages_fill_a_turn_sooner():
+def test_a_real_engine_s_large_messages_arrive_whole():
     async def main():
-        large = [step(output("a", [])), bytes(3 << 20)]
-        async with reading(*[large] * 5) as (heard, _):
-            await heard.until(lambda: sum(map(len, heard.batches)) == 5)
-            assert list(map(len, heard.batches)) == [2, 2, 1]
-            assert [[len(frame) for frame in frames] for _, frames in heard.batches[0]] == [
-                [len(large[0]), 3 << 20]
-            ] * 2
+        large = [[step(output("a", [i])), bytes([i]) * (3 << 20)] for i in range(5)]
+        async with reading() as (heard, engine, _):
+            context: Any = zmq.Context()
+            push = context.socket(zmq.PUSH)
+            push.sndhwm = 0
+            try:
+                push.connect(f"ipc://{engine.path}")
+                for frames in large:
+                    push.send_multipart(frames)
+                await heard.until(lambda: sum(map(len, heard.batches)) == 5)
+            finally:
+                context.destroy(linger=0)
+            assert [frames for batch in heard.batches for _, frames in batch] == large
 
     asyncio.run(main())
+
+
+def test_what_comes_before_the_start_is_delivered_then():
+    async def main():
+        async with reading([step(output("a", [1]))], [ENGINE_CORE_DEAD], start=False) as (heard, _, reader):
+            while not (early := reader._early):
+                await turn()
+            assert list(early) == [[step(output("a", [1]))], [ENGINE_CORE_DEAD]]
+            reader.start(deliver=heard.deliver, dead=heard.dead)
+            await heard.until(lambda: heard.deaths == 1)
+            assert list(map(len, heard.batches)) == [1]
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_is_no_engine_is_cut_off_and_disturbs_no_other(caplog: pytest.LogCaptureFixture):
+    async def main():
+        async with reading([step(output("a", [1]))]) as (heard, engine, _):
+            other = Engine(engine.path)
+            other.socket.send(b"GET / HTTP/1.1\r\n\r\n".ljust(64))
+            async with asyncio.timeout(DEADLINE_S):
+                while not other.is_cut_off():
+                    await turn()
+            other.socket.close()
+            engine.sends([step(output("a", [2]))])
+            await heard.until(lambda: sum(map(len, heard.batches)) == 2)
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == [
+        "cut off a peer that is no engine: no ZMTP 3 greeting"
+    ]
 
 
 def test_death_is_told_after_what_came_before_it():
     async def main():
-        async with reading([step(output("a", [1]))], [step(output("a", [2]))], [ENGINE_CORE_DEAD]) as (heard, _):
+        messages = [[step(output("a", [1]))], [step(output("a", [2]))], [ENGINE_CORE_DEAD]]
+        async with reading(*messages) as (heard, _, _):
             await heard.until(lambda: heard.deaths == 1)
             assert list(map(len, heard.batches)) == [2]
 
