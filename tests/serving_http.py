@@ -129,6 +129,7 @@ class Ready(msgspec.Struct):
 
     request: Any
     prompt_token_ids: list[int]
+    held: int = 3
 
     @property
     def text(self) -> Ready:

@@ -64,6 +64,11 @@ class Choice:
             )
         )
 
+    @property
+    def held(self) -> int:
+        """Characters that wait to be decided."""
+        return self._parser.held
+
     def fail(self, error: ServingError) -> None:
         """Nothing more will come."""
         self._sink.fail(error)

@@ -34,6 +34,12 @@ class PreparedChat(msgspec.Struct, eq=False):
     text: Prepared
     parser: Parser
     plan: Plan
+    choices: list[Choice] = []
+
+    @property
+    def held(self) -> int:
+        """Characters that wait to be decided, of all its choices; of a request that was started."""
+        return sum([choice.held for choice in self.choices])
 
 
 class ChatModel:
@@ -101,8 +107,9 @@ class ChatModel:
         """Send it to the engine; ``sinks[i]`` hears of choice i."""
         first = prepared.parser
         parsers = [first if index == 0 else first.copy() for index in range(len(sinks))]
-        choices = [self._choice(prepared, parser, sink) for parser, sink in zip(parsers, sinks, strict=True)]
-        return self._text.start(prepared.text, choices)
+        pairs = zip(parsers, sinks, strict=True)
+        prepared.choices = [self._choice(prepared, parser, sink) for parser, sink in pairs]
+        return self._text.start(prepared.text, prepared.choices)
 
     def _choice(self, prepared: PreparedChat, parser: Parser, sink: ChatSink) -> Choice:
         request, plan = prepared.request, prepared.plan

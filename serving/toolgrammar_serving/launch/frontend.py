@@ -13,7 +13,7 @@ import sys
 from toolgrammar_serving.launch.extras import need_serving
 from toolgrammar_serving.launch.frontend_args import FrontendArgs, parse_argv, redacted, to_options
 from toolgrammar_serving.launch.problems import OK, guarded
-from toolgrammar_serving.launch.tuning import one_arena
+from toolgrammar_serving.launch.tuning import many_descriptors, one_arena
 
 log = logging.getLogger("toolgrammar.frontend")
 
@@ -21,6 +21,7 @@ log = logging.getLogger("toolgrammar.frontend")
 def main() -> None:
     """The console script."""
     one_arena()
+    many_descriptors()
     sys.exit(guarded(lambda: _run(sys.argv[1:])))
 
 

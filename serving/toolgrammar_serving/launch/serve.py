@@ -9,7 +9,7 @@ from toolgrammar_serving.launch.command import make_command
 from toolgrammar_serving.launch.extras import need_serving
 from toolgrammar_serving.launch.options import Options
 from toolgrammar_serving.launch.problems import guarded
-from toolgrammar_serving.launch.tuning import one_arena
+from toolgrammar_serving.launch.tuning import many_descriptors, one_arena
 
 _HELP: Final = """Serve a model's output with its reasoning and tool calls read out, over OpenAI's API.
 
@@ -27,6 +27,7 @@ toolgrammar-serve models/Qwen3-0.6B --engine-address tcp://0.0.0.0:29550 --data-
 def main() -> None:
     """The console script."""
     one_arena()
+    many_descriptors()
     command = make_command("toolgrammar-serve", _serve, _HELP, _EXAMPLES)
     sys.exit(guarded(lambda: command.main(prog_name="toolgrammar-serve", standalone_mode=False)))
 

@@ -13,6 +13,8 @@ from typing import Final
 YOUNG: Final = 20_000
 
 
+#: Open files of a process, if the system allows as many: a stream needs one.
+DESCRIPTORS: Final = 65_536
 #: ``M_ARENA_MAX`` of glibc's ``mallopt``.
 _ARENA_MAX: Final = -8
 
@@ -26,6 +28,17 @@ def one_arena() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, 1)
+
+
+def many_descriptors() -> None:
+    """Raise the soft limit on open files, often 1,024, towards the hard one."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def settle() -> None:

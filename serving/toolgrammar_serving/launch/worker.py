@@ -12,13 +12,14 @@ import msgspec
 from toolgrammar_serving.launch.api import Api, run_loop
 from toolgrammar_serving.launch.channel import Channel
 from toolgrammar_serving.launch.problems import FAILED, OK, LaunchError, guarded
-from toolgrammar_serving.launch.tuning import one_arena
+from toolgrammar_serving.launch.tuning import many_descriptors, one_arena
 from toolgrammar_serving.launch.workers import Job
 
 
 def main() -> None:
     """Serve until the launcher says so, or is gone."""
     one_arena()
+    many_descriptors()
     # A terminal's Ctrl-C is the launcher's, which asks for what it wants over the channel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = socket.socket(fileno=int(sys.argv[1]))

@@ -37,6 +37,13 @@ class Generation(Protocol):
     def resume(self, index: int) -> None: ...
 
 
+class Parsed(Protocol):
+    """What the chat layer knows of an answer that it parses."""
+
+    @property
+    def held(self) -> int: ...
+
+
 class Answer:
     """What all answers share. ``choices``: how many sequences there will be, ``n`` of them to each generation."""
 
@@ -44,6 +51,7 @@ class Answer:
         self.connection = connection
         self.generations: list[Generation] = []
         self.sinks: list[Any] = []
+        self.parsed: Parsed | None = None
         self.error: ServingError | None = None
         self.left = choices
         self.n = n
@@ -59,6 +67,11 @@ class Answer:
         self.generations.append(generation)
         if self.over.done():  # what failed or left meanwhile takes it along
             generation.abort()
+
+    @property
+    def held(self) -> int:
+        """Characters that came and wait to be decided."""
+        return self.parsed.held if self.parsed is not None else 0
 
     def usages(self) -> list[Usage]:
         """Counts so far."""
@@ -97,6 +110,7 @@ class Answer:
         # Sinks and generations refer to each other and to this: let go, so that what was said is freed at once.
         self.sinks = []
         self.generations = []
+        self.parsed = None
 
     def _settle(self) -> None:
         self.over.set_result(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from toolgrammar import CallArguments, CallEnd, CallStart, Content, Diagnostic, Event, Reasoning
 from toolgrammar.events import joined
@@ -27,9 +27,18 @@ if TYPE_CHECKING:
     from toolgrammar_serving.server.chat_stream import ChatStream
 
 #: Behind a delta's members, in an event that does not end the choice.
-TAIL = b'},"finish_reason":null}]}\n\n'
+TAIL: Final = b'},"finish_reason":null}]}\n\n'
 #: Behind an arguments text: its function, call and list, then as ``TAIL``.
-ARGUMENTS_TAIL = b"}}]" + TAIL
+_ARGUMENTS_TAIL: Final = b'}}]},"finish_reason":null}]}\n\n'
+
+# What ``push`` uses of other modules, as Final: compiled code then has it at hand.
+_now: Final = monotonic
+_bucket: Final = bisect_left
+_bounds: Final = TOKEN_S
+_json: Final = encode
+_content: Final = Content
+_arguments: Final = CallArguments
+_reasoning: Final = Reasoning
 
 
 class ChatChoice:
@@ -80,10 +89,10 @@ class ChatChoice:
 
     def push(self, events: list[Event], token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
         """What became certain with these tokens."""
-        now = monotonic()
+        now = _now()
         count = len(token_ids)
         if self.first:
-            self._token_counts[bisect_left(TOKEN_S, now - self.last)] += 1
+            self._token_counts[_bucket(_bounds, now - self.last)] += 1
         else:
             self.first = now
             self._answer.begin()
@@ -97,19 +106,19 @@ class ChatChoice:
         if len(events) == 1:
             event = events[0]
             kind = type(event)
-            if kind is Content:
+            if kind is _content:
                 text = event.text  # type: ignore[union-attr]
-                self.write(self._content_head, encode(text) if text.isascii() else quoted(text), TAIL)
+                self.write(self._content_head, _json(text) if text.isascii() else quoted(text), TAIL)
                 return
-            if kind is CallArguments and event.index == self._call:  # type: ignore[union-attr]
+            if kind is _arguments and event.index == self._call:  # type: ignore[union-attr]
                 self._bare_call = False
                 text = event.delta  # type: ignore[union-attr]
-                self.write(self._arguments_head, encode(text) if text.isascii() else quoted(text), ARGUMENTS_TAIL)
+                self.write(self._arguments_head, _json(text) if text.isascii() else quoted(text), _ARGUMENTS_TAIL)
                 return
-            if kind is Reasoning and self._reasoning_head:
+            if kind is _reasoning and self._reasoning_head:
                 self.reasoning_tokens += count
                 text = event.text  # type: ignore[union-attr]
-                data = encode(text) if text.isascii() else quoted(text)
+                data = _json(text) if text.isascii() else quoted(text)
                 if self._reasoning_again:
                     data = b"%b%b%b" % (data, self._reasoning_again, data)
                 self.write(self._reasoning_head, data, TAIL)

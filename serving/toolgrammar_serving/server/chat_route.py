@@ -47,6 +47,7 @@ class ChatRoute:
 
     async def _answer(self, answer: ChatStream | ChatWhole, prepared: PreparedChat, send: Send) -> None:
         chat = self._service.chat
+        answer.parsed = prepared
         if isinstance(answer, ChatStream):
             answer.open(prepared.text.prompt_token_ids)
             answer.run(chat.start(prepared, answer.sinks))

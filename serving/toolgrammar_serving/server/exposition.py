@@ -109,6 +109,13 @@ class NumbersCollector(Collector):
         yield self._counters(
             "toolgrammar_diagnostics", "Remarks on model output, by code", ("code",), _keyed(meter.diagnostics)
         )
+        held = GaugeMetricFamily(
+            "toolgrammar_held_characters",
+            "Characters that wait to be decided in the answers in work",
+            labels=_LABELS,
+        )
+        held.add_metric(self._labels, self._numbers.held)
+        yield held
 
     def _http(self, meter: Meter) -> Iterable[Metric]:
         requests = CounterMetricFamily("http_requests", "HTTP requests", labels=("handler", "method", "status"))

@@ -34,6 +34,8 @@ class PreparedChat(Protocol):
 
     @property
     def text(self) -> PreparedText: ...
+    @property
+    def held(self) -> int: ...
 
 
 class ChatLayer(Protocol):
@@ -89,7 +91,8 @@ class Service:
 
     def numbers(self) -> Numbers:
         """What there is to be told of this process; the meter itself, not a copy."""
-        return Numbers(self.meter, engine_numbers(self.client.stats()))
+        held = sum([answer.held for answer in self._answers])
+        return Numbers(self.meter, engine_numbers(self.client.stats()), held)
 
     def share_numbers(self) -> None:
         """From now on leave them in the common folder, if there is one. On the event loop."""

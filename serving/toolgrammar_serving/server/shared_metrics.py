@@ -33,14 +33,16 @@ class EngineNumbers(msgspec.Struct):
 
 
 class Numbers(msgspec.Struct):
-    """All of a process."""
+    """All of a process. ``held``: characters of the answers in work that wait to be decided, at this moment."""
 
     meter: Meter
     engines: list[EngineNumbers]
+    held: int = 0
 
     def merge(self, other: Numbers) -> None:
         """Add another process's."""
         self.meter.merge(other.meter)
+        self.held += other.held
         for ours, theirs in zip(self.engines, other.engines, strict=False):
             if theirs.step > ours.step:
                 ours.step, ours.running, ours.waiting = theirs.step, theirs.running, theirs.waiting

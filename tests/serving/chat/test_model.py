@@ -71,6 +71,16 @@ def test_a_whole_model_directory(tmp_path: Path) -> None:
     assert Answer.of(listener) == Answer(None, "Ok. ", [("set_lamp", '{"room": "Flur"}')], "tool_calls")
 
 
+def test_what_is_held_is_known() -> None:
+    chat = Chat()
+    prepared = chat.prepare(request(n=2))
+    chat.model.start(prepared, [Listener(), Listener()])
+    assert prepared.held == 0
+    chat.send("Ok <tool", index=0)
+    chat.send("A <", index=1)
+    assert prepared.held == len("<tool") + len("<")
+
+
 # ---- special tokens ------------------------------------------------------------------------------------------
 
 

@@ -79,6 +79,20 @@ def test_what_was_served_is_counted() -> None:
     assert {name: found.get(name) for name in expected} == expected
 
 
+def test_what_is_held_is_told_while_it_is() -> None:
+    name = "toolgrammar_held_characters{}"
+    with serving(Script([content("a", "b")], hold=[1])) as live, httpx.Client(base_url=live.base) as api:
+        with api.stream("POST", CHAT, json={**BODY, "stream": True}) as answer:
+            lines = answer.iter_lines()
+            while '"a"' not in next(lines):
+                pass
+            with httpx.Client(base_url=live.base) as other:
+                assert samples(other.get("/metrics").text)[name] == 3
+            live.go()
+            assert '"b"' in "".join(lines)
+        assert samples(api.get("/metrics").text)[name] == 0
+
+
 def test_buckets_are_cumulative() -> None:
     histogram = Histogram((1.0, 2.0, 5.0))
     for value in (0.5, 1.0, 1.5, 5.0, 7.0):
@@ -91,7 +105,7 @@ def test_buckets_are_cumulative() -> None:
 def numbers(generated: int, step: int, running: int, finished: dict[str, int]) -> Numbers:
     meter = Meter(generated=generated, finished=finished, parsed={("ok", "stream"): generated})
     meter.token_s.add(0.2)
-    return Numbers(meter, [EngineNumbers(step, running, running + 1, 0.5, 10, 5)])
+    return Numbers(meter, [EngineNumbers(step, running, running + 1, 0.5, 10, 5)], held=running)
 
 
 def test_processes_add_up(tmp_path: Path) -> None:
@@ -106,6 +120,7 @@ def test_processes_add_up(tmp_path: Path) -> None:
     assert ours.meter.parsed == {("ok", "stream"): 18}
     assert sum(ours.meter.token_s.counts) == 3
     assert ours.engines == [EngineNumbers(9, 4, 5, 0.5, 30, 15)]
+    assert ours.held == 3 + 4 + 5
 
 
 def test_a_scrape_of_any_process_has_all(tmp_path: Path) -> None:
