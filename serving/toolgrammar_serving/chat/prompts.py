@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -12,6 +13,8 @@ from toolgrammar_serving.chat.history import messages_for
 from toolgrammar_serving.chat.requests import ChatRequest
 from toolgrammar_serving.chat.templates import ChatTemplate, TemplateRefused
 from toolgrammar_serving.errors import BadRequest
+
+log: Final = logging.getLogger(__name__)
 
 #: Put behind the message that is to be continued, and cut off with all that follows it.
 #: Its blank is lost where a template trims.
@@ -38,6 +41,7 @@ class TemplateRenderer:
         """Raises ``ValueError`` for a template that is none."""
         self._named = {name: ChatTemplate(text, files.tokens, now) for name, text in files.templates.items()}
         self._trusted = trusted
+        self._told = False
         self._given = lru_cache(maxsize=16)(lambda text: ChatTemplate(text, files.tokens, now))
 
     def render(
@@ -45,6 +49,9 @@ class TemplateRenderer:
     ) -> str:
         """The prompt."""
         template = self._template(request.chat_template, tools)
+        if tools and not template.traits.tools and not self._told:
+            self._told = True
+            log.warning("the chat template has no place for tools: the model hears nothing of those in requests")
         messages = messages_for(request.messages, template.traits)
         given: dict[str, Any] = {"documents": request.documents, **variables}
         given["add_generation_prompt"] = request.add_generation_prompt and not request.continue_final_message

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from toolgrammar_serving.errors import BadRequest
 from toolgrammar_serving.server.config import Limits, ServerConfig
+from toolgrammar_serving.server.exchange import ID_PATTERN
 from toolgrammar_serving.text import Sampling
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -72,7 +73,7 @@ class SharedBody(msgspec.Struct, kw_only=True):
     echo: bool | None = None
     priority: int | None = None
     cache_salt: Annotated[str, Meta(max_length=128)] | None = None
-    request_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    request_id: Annotated[str, Meta(max_length=256, pattern=ID_PATTERN)] | None = None
     session_id: Annotated[str, Meta(max_length=256)] | None = None
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None

@@ -7,17 +7,21 @@ transport, and so do all behind it until the transport holds nothing: there slow
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import weakref
 from asyncio import get_running_loop
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolgrammar_serving.server.plain_connection import Watcher
 from toolgrammar_serving.server.problems import Send
 
 if TYPE_CHECKING:
     from toolgrammar_serving.server.connection import DirectProtocol
+
+
+log: Final = logging.getLogger(__name__)
 
 
 async def _nowhere(message: Any) -> None:
@@ -43,16 +47,14 @@ class Outbox:
         for connection, data in waiting:
             if connection.is_lost:
                 continue  # its descriptor may be another's by now
-            if not connection.is_clear and not connection.look():
-                connection.transport.write(data)
-                continue
-            try:
-                sent = os.write(connection.descriptor, data)
-            except OSError:  # it takes nothing more, or is broken: the transport tells which
-                sent = 0
+            sent = 0
+            if connection.is_clear or connection.look():
+                try:
+                    sent = os.write(connection.descriptor, data)
+                except OSError:  # it takes nothing more, or is broken: the transport tells which
+                    sent = 0
             if sent < len(data):
-                connection.is_clear = False
-                connection.transport.write(data[sent:])
+                connection.write_slowly(data[sent:])
 
 
 class DirectConnection:
@@ -103,9 +105,19 @@ class DirectConnection:
                 self.watcher.lost()
 
     def look(self) -> bool:
-        """Whether the socket may be written to, now."""
+        """Whether the socket may be written to from now on: the transport holds nothing any more."""
         self.is_clear = self.descriptor >= 0 and not self.transport.get_write_buffer_size()
         return self.is_clear
+
+    def write_slowly(self, data: bytes) -> None:
+        """By the transport, which keeps what the socket does not take. What goes wrong is this connection's
+        own."""
+        self.is_clear = False
+        try:
+            self.transport.write(data)
+        except Exception:
+            log.exception("a connection broke")
+            self.lose()
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Status and headers."""

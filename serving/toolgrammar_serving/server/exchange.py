@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from toolgrammar_serving.server.problems import Receive, Scope, TooLarge, WrongM
 
 KEY = "toolgrammar.exchange"
 #: Of a client's request id; ids stand in logs, headers and the engine's tables.
-_ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=@")
+ID_PATTERN: Final = r"\A[A-Za-z0-9_.:/+=@-]+\Z"
+_ID: Final = re.compile(ID_PATTERN)
 _TOO_LARGE: Final = "The request body is larger than {} bytes."
 
 
@@ -65,7 +67,7 @@ def exchange(headers: dict[bytes, bytes], id_chars: int) -> Exchange:
     request_id = ""
     if wanted and len(wanted) <= id_chars:
         request_id = wanted.decode("latin-1")
-    if not request_id or not _ID_CHARS.issuperset(request_id):
+    if _ID.match(request_id) is None:
         request_id = os.urandom(12).hex()
     return Exchange(headers, request_id, time.monotonic())
 

@@ -225,3 +225,13 @@ def test_files_of_a_model(tmp_path: Path) -> None:
     (folder / "additional_chat_templates" / "tool_use.jinja").write_text("for tools", encoding="utf-8")
     assert chat_files(folder).templates == {"default": "from the file", "tool_use": "for tools"}
     assert chat_files(None) == ChatFiles()
+
+
+def test_tools_that_a_template_leaves_out_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    deaf = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    renderer = TemplateRenderer(ChatFiles({"default": deaf}, {}))
+    request = ChatRequest("r", [{"role": "user", "content": "Hi"}])
+    assert [renderer.render(request, tools, {}) for tools in (None, [SET_LAMP], [SET_LAMP])] == ["Hi"] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "the chat template has no place for tools: the model hears nothing of those in requests"
+    ]

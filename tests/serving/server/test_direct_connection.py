@@ -219,6 +219,31 @@ def test_a_client_that_left_breaks_nothing_of_others(run: Run) -> None:
     run(work)
 
 
+class Broken:
+    """A transport that is beside itself."""
+
+    def get_write_buffer_size(self) -> int:
+        return 1
+
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("the handler is closed")
+
+
+def test_a_transport_that_raises_costs_its_own_connection_only(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def work(wires: Wires) -> None:
+        _, broken, _ = await wires.open()
+        _, there, client = await wires.open()
+        broken.transport = Broken()
+        broken.write(b"one", b"", b"")
+        there.write(b"two", b"", b"")
+        wires.outbox.flush()
+        assert await read(client, 8) == b"3\r\ntwo\r\n"
+        assert (broken.is_lost, there.is_lost) == (True, False)
+
+    run(work)
+    assert [record.message for record in caplog.records] == ["a connection broke"]
+
+
 def _is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
