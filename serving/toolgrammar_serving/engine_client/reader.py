@@ -19,6 +19,10 @@ from toolgrammar_serving.protocol.wire import ENGINE_CORE_DEAD
 
 _log: Final = logging.getLogger(__name__)
 
+#: What one turn of the loop takes of an engine at most, so that the loop's other work is not kept waiting.
+_BYTES_A_TURN: Final = 4 << 20
+#: After so many bytes at once there is likely to be more.
+_MUCH: Final = 1 << 16
 #: Seconds until connections are accepted again after that failed, for want of descriptors.
 _PAUSE_S: Final = 1.0
 
@@ -79,21 +83,27 @@ class OutputReader:
         self._accept()
 
     def _readable(self, connection: socket.socket, stream: PullStream) -> None:
-        try:
-            count = connection.recv_into(stream.space())
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            count = 0
-        if not count:
-            self._drop(connection)
-            return
-        try:
-            messages = stream.received(count)
-        except ZmtpError as error:
-            _log.warning("cut off a peer that is no engine: %s", error)
-            self._drop(connection)
-            return
+        messages: list[list[bytes]] = []
+        size = 0
+        while size < _BYTES_A_TURN:
+            try:
+                count = connection.recv_into(stream.space())
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                count = 0
+            if not count:
+                self._drop(connection)
+                break
+            try:
+                messages += stream.received(count)
+            except ZmtpError as error:
+                _log.warning("cut off a peer that is no engine: %s", error)
+                self._drop(connection)
+                break
+            size += count
+            if count < _MUCH:
+                break  # the usual case: a step, and nothing behind it
         if stream.replies:
             self._reply(connection, stream.replies)
             stream.replies = b""
@@ -117,6 +127,8 @@ class OutputReader:
 
     def _reply(self, connection: socket.socket, data: bytes) -> None:
         """A few bytes, which a socket that nothing else is written to always takes."""
+        if connection not in self._streams:
+            return
         try:
             connection.send(data)
         except OSError:
