@@ -44,8 +44,10 @@ bench: $(STAMP) ## speed of every format (ARGS="--formats deepseek-v3", COMPILED
 	@if [ -n "$(COMPILED)" ]; then BIN="$(BIN)" sh scripts/compiled.sh toolgrammar bench $(ARGS); \
 	else $(BIN)/toolgrammar bench $(ARGS); fi
 
-compiled: $(STAMP) ## make the speed build (mypyc) in build/compiled and run the core's tests with it
-	@BIN="$(BIN)" sh scripts/compiled.sh pytest -q -p no:cacheprovider -n $(WORKERS) tests/core tests/machine tests/formats
+SPEED_TESTS = tests/core tests/machine tests/formats $(addprefix tests/serving/,engine_client llm text chat server)
+
+compiled: $(ENGINE) ## make the speed build (mypyc) in build/compiled and run with it the tests of what is compiled
+	@BIN="$(BIN)" sh scripts/compiled.sh pytest -q -p no:cacheprovider -n $(WORKERS) $(SPEED_TESTS)
 
 pages: $(STAMP) ## write docs/formats, a page per format
 	$(BIN)/python -m toolgrammar.readings.page

@@ -73,6 +73,7 @@ class Sockets:
         self.context: ZmqContext = zmq.Context()
         self._outputs: socket.socket | None = None
         self._path = ""
+        self.output_address = ""
         try:
             self.router = open_socket(self.context, zmq.ROUTER)
             # A send to an engine that is gone raises; otherwise the request would vanish.
