@@ -18,6 +18,8 @@ from typing import Final
 BUFFER: Final = 1 << 18
 #: Longest message that is taken, in bytes: an engine's largest are logprobs of a long prompt.
 LIMIT: Final = 1 << 30
+#: Longest command (READY with its metadata, PING, ERROR): anybody who connects may send one.
+COMMAND_LIMIT: Final = 1 << 16
 
 _MORE: Final = 1
 _LONG: Final = 2
@@ -92,7 +94,12 @@ class PullStream:
             else:
                 size = buffer[at + 1]
                 start = at + 2
-            if size > LIMIT - self._size:
+            if flags & _COMMAND:
+                if size > COMMAND_LIMIT:
+                    raise ZmtpError(f"a command of more than {COMMAND_LIMIT} bytes")
+            elif not self._ready:
+                raise ZmtpError("a message before READY")
+            elif size > LIMIT - self._size:
                 raise ZmtpError(f"a message of more than {LIMIT} bytes")
             if start + size > end:
                 needed = start - at + size
@@ -101,8 +108,6 @@ class PullStream:
             body = bytes(buffer[start:at])
             if flags & _COMMAND:
                 self._command(body)
-            elif not self._ready:
-                raise ZmtpError("a message before READY")
             elif flags & _MORE or self._frames:
                 self._add(body, messages, last=not flags & _MORE)
             else:

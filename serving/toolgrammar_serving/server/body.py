@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from toolgrammar_serving.errors import BadRequest
 from toolgrammar_serving.server.config import Limits, ServerConfig
-from toolgrammar_serving.server.exchange import ID_PATTERN
+from toolgrammar_serving.server.exchange import ID_PATTERN, Exchange
 from toolgrammar_serving.text import Sampling
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -204,6 +204,40 @@ def constraint(body: SharedBody) -> dict[str, Any] | None:
         "grammar": body.guided_grammar,
     }
     return {name: value for name, value in old.items() if value is not None} or None
+
+
+def handed_down(body: SharedBody, exchange: Exchange) -> dict[str, Any]:
+    """What requests for the layers below have under the same names for both endpoints. Errors: BadRequest."""
+    priority = exchange.integer(b"x-vllm-priority")
+    return {
+        "n": body.n or 1,
+        "stream": bool(body.stream),
+        "stop": stops(body),
+        "include_stop": bool(body.include_stop_str_in_output),
+        "skip_special_tokens": body.skip_special_tokens is not False,
+        "bad_words": body.bad_words or [],
+        "truncate_prompt_tokens": body.truncate_prompt_tokens,
+        "truncation_side": body.truncation_side or "left",
+        "priority": priority if priority is not None else body.priority or 0,
+        "cache_salt": body.cache_salt,
+        "data_parallel_rank": exchange.integer(b"x-data-parallel-rank"),
+        "trace_headers": exchange.trace_headers,
+        "session_id": exchange.text(b"x-session-id") or body.session_id,
+    }
+
+
+def told(body: SharedBody, exchange: Exchange, config: ServerConfig) -> dict[str, Any]:
+    """What both endpoints' options have under the same names: how the answer is written."""
+    streaming = body.stream_options
+    continuous = bool(streaming and streaming.continuous_usage_stats)
+    return {
+        "arrived": exchange.arrived,
+        "usage": bool(streaming and streaming.include_usage) or config.force_usage or continuous,
+        "continuous_usage": continuous,
+        "prompt_logprobs": body.prompt_logprobs is not None,
+        "tokens_as_ids": bool(body.return_tokens_as_token_ids),
+        "fingerprint": config.system_fingerprint,
+    }
 
 
 def sampling(body: SharedBody, max_tokens: int | None, logprobs: int | None) -> Sampling:

@@ -14,9 +14,10 @@ from toolgrammar_serving.server.body import (
     alternatives,
     check,
     constraint,
+    handed_down,
     refuse,
     sampling,
-    stops,
+    told,
 )
 from toolgrammar_serving.server.chat_options import ChatOptions
 from toolgrammar_serving.server.config import ServerConfig
@@ -100,8 +101,6 @@ def chat_request(
     logprobs = _logprobs(body, config)
     extension = body.toolgrammar
     wanted = extension.spans if isinstance(extension, ExtensionBody) else bool(extension)
-    rank = exchange.integer(b"x-data-parallel-rank")
-    priority = exchange.integer(b"x-vllm-priority")
     request = conversation(
         body,
         request_id=request_id,
@@ -111,21 +110,10 @@ def chat_request(
         structured_outputs=constraint(body),
         include_reasoning=body.include_reasoning is not False,
         sampling=sampling(body, limit, logprobs),
-        n=body.n or 1,
-        stream=bool(body.stream),
-        stop=stops(body),
-        include_stop=bool(body.include_stop_str_in_output),
-        skip_special_tokens=body.skip_special_tokens is not False,
-        bad_words=body.bad_words or [],
         add_special_tokens=bool(body.add_special_tokens),
-        truncate_prompt_tokens=body.truncate_prompt_tokens,
-        priority=priority if priority is not None else body.priority or 0,
-        cache_salt=body.cache_salt,
-        data_parallel_rank=rank,
-        trace_headers=exchange.trace_headers,
-        session_id=exchange.text(b"x-session-id") or body.session_id,
         start=extension.start if isinstance(extension, ExtensionBody) else "auto",
         spans=wanted,
+        **handed_down(body, exchange),
     )
     return request, _options(body, exchange, config, extension=wanted)
 
@@ -133,20 +121,13 @@ def chat_request(
 def _options(body: ChatBody, exchange: Exchange, config: ServerConfig, *, extension: bool) -> ChatOptions:
     """Without reasoning nothing is told of single tokens either: they would tell it."""
     shown = body.include_reasoning is not False
-    streaming = body.stream_options
-    continuous = bool(streaming and streaming.continuous_usage_stats)
     return ChatOptions(
-        arrived=exchange.arrived,
         reasoning_fields=config.reasoning_fields if shown else (),
-        usage=bool(streaming and streaming.include_usage) or config.force_usage or continuous,
-        continuous_usage=continuous,
         logprobs=bool(body.logprobs) and shown,
-        prompt_logprobs=body.prompt_logprobs is not None,
         token_ids=bool(body.return_token_ids) and shown,
-        tokens_as_ids=bool(body.return_tokens_as_token_ids),
         extension=extension,
         echo=_echo(body),
-        fingerprint=config.system_fingerprint,
+        **told(body, exchange, config),
     )
 
 

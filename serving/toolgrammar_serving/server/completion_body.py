@@ -14,9 +14,10 @@ from toolgrammar_serving.server.body import (
     alternatives,
     check,
     constraint,
+    handed_down,
     refuse,
     sampling,
-    stops,
+    told,
 )
 from toolgrammar_serving.server.config import ServerConfig
 from toolgrammar_serving.server.exchange import Exchange
@@ -79,55 +80,39 @@ def completion_requests(
         raise refuse("max_tokens may only be 0 with echo.", "max_tokens")
     limits = config.limits
     given = prompts(body)
-    n = body.n or 1
-    if len(given) > limits.prompts or len(given) * n > limits.sequences:
+    if len(given) > limits.prompts or len(given) * (body.n or 1) > limits.sequences:
         raise refuse("Too many prompts, or too many sequences of them.", "prompt", "limit_exceeded")
     logprobs = None if body.logprobs is None else alternatives(body.logprobs, "logprobs", limits)
+    shared = _shared(body, exchange, logprobs)
+    requests = [
+        TextRequest(
+            request_id=request_id if len(given) == 1 else f"{request_id}-{number}", prompt=prompt, **shared
+        )
+        for number, prompt in enumerate(given)
+    ]
+    options = CompletionOptions(
+        logprobs=logprobs is not None,
+        token_ids=bool(body.return_token_ids),
+        echo=bool(body.echo),
+        only_prompt=only_prompt,
+        **told(body, exchange, config),
+    )
+    return requests, options
+
+
+def _shared(body: CompletionBody, exchange: Exchange, logprobs: int | None) -> dict[str, Any]:
+    """What the requests of all prompts have in common."""
     wanted = sampling(body, DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens or 1, logprobs)
     if body.echo and logprobs is not None and wanted.prompt_logprobs is None:
         wanted.prompt_logprobs = logprobs
     _constrain(wanted, body)
-    rank = exchange.integer(b"x-data-parallel-rank")
-    priority = exchange.integer(b"x-vllm-priority")
-    requests = [
-        TextRequest(
-            request_id=request_id if len(given) == 1 else f"{request_id}-{number}",
-            prompt=prompt,
-            sampling=wanted,
-            n=n,
-            stream=bool(body.stream),
-            stop=stops(body),
-            include_stop=bool(body.include_stop_str_in_output),
-            skip_special_tokens=body.skip_special_tokens is not False,
-            add_special_tokens=body.add_special_tokens is not False,
-            bad_words=body.bad_words or [],
-            truncate_prompt_tokens=body.truncate_prompt_tokens,
-            truncation_side=body.truncation_side or "left",
-            priority=priority if priority is not None else body.priority or 0,
-            cache_salt=body.cache_salt,
-            data_parallel_rank=rank,
-            trace_headers=exchange.trace_headers,
-            session_id=exchange.text(b"x-session-id") or body.session_id,
-            # Nobody framed any reasoning here: an engine that looks for its end would never enforce anything.
-            reasoning_ended=True if wanted.structured_outputs is not None else None,
-        )
-        for number, prompt in enumerate(given)
-    ]
-    streaming = body.stream_options
-    continuous = bool(streaming and streaming.continuous_usage_stats)
-    options = CompletionOptions(
-        arrived=exchange.arrived,
-        usage=bool(streaming and streaming.include_usage) or config.force_usage or continuous,
-        continuous_usage=continuous,
-        logprobs=logprobs is not None,
-        prompt_logprobs=body.prompt_logprobs is not None,
-        token_ids=bool(body.return_token_ids),
-        tokens_as_ids=bool(body.return_tokens_as_token_ids),
-        echo=bool(body.echo),
-        only_prompt=only_prompt,
-        fingerprint=config.system_fingerprint,
-    )
-    return requests, options
+    return {
+        "sampling": wanted,
+        "add_special_tokens": body.add_special_tokens is not False,
+        # Nobody framed any reasoning here: an engine that looks for its end would never enforce anything.
+        "reasoning_ended": True if wanted.structured_outputs is not None else None,
+        **handed_down(body, exchange),
+    }
 
 
 def _constrain(wanted: Sampling, body: CompletionBody) -> None:

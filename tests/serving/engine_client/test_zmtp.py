@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from serving_push import PULL_HELLO, written
-from toolgrammar_serving.engine_client.zmtp import BUFFER, HELLO, LIMIT, PullStream, ZmtpError
+from toolgrammar_serving.engine_client.zmtp import BUFFER, COMMAND_LIMIT, HELLO, LIMIT, PullStream, ZmtpError
 
 SIZES = (0, 1, 2, 254, 255, 256, 257, 4096, 65535, 65536, BUFFER - 9, BUFFER, BUFFER + 1, 3 * BUFFER)
 MESSAGES = [
@@ -83,6 +83,8 @@ WRONG = {
     "ZMTP 2": (b"\xff" + bytes(8) + b"\x7f\x01".ljust(56, b"\0"), "no ZMTP 3 greeting"),
     "another mechanism": (PUSH_HELLO.replace(b"NULL", b"CURV"), "mechanism 'CURV'"),
     "a message before READY": (PUSH_HELLO[:64] + b"\x00\x01m", "before READY"),
+    "a long message before READY": (PUSH_HELLO[:64] + b"\x02" + struct.pack(">Q", 9), "before READY"),
+    "a long command": (PUSH_HELLO[:64] + b"\x06" + struct.pack(">Q", COMMAND_LIMIT + 1), "a command of more than"),
     "a refusal": (PUSH_HELLO[:64] + b"\x04\x0a\x05ERROR\x03bad", "the peer says 'bad'"),
     "a DEALER": (PUSH_HELLO[:64] + b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER", "a 'DEALER' socket"),
     "READY of nothing": (PUSH_HELLO[:64] + b"\x04\x06\x05READY", "not a PUSH socket"),
