@@ -32,11 +32,15 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
             assert process.wait(30) == 0
 
 
+def _heed_ctrl_c() -> None:
+    """In the child: a test run in the background of a script has SIGINT ignored, and would hand that on."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_events_come_while_input_is_open_and_ctrl_c_ends_it() -> None:
     command = [*TOOLGRAMMAR, "parse", "-m", "hermes", "-f", "events"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=_heed_ctrl_c) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("grün ".encode()[:3])
