@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -59,5 +61,32 @@ def library(path: str) -> str:
     return "the installed library parses it too, without lark"
 
 
+def served(path: str) -> str:
+    """The installed server starts with what its extra brings, and answers with the capture's calls."""
+    command = ["toolgrammar-serve", "--replay", path, "--speed", "max", "--port", "0"]
+    with subprocess.Popen([*command, "--format", "deepseek-v3"], stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        said = []
+        try:
+            for line in server.stderr:
+                said.append(line)
+                if line.startswith("ready "):
+                    break
+            else:
+                raise AssertionError("".join(said))
+            body = json.dumps({"messages": [{"role": "user", "content": "x"}]}).encode()
+            request = urllib.request.Request(line.split()[1] + "/chat/completions", body)
+            request.add_header("content-type", "application/json")
+            with urllib.request.urlopen(request, timeout=60) as response:
+                message = json.load(response)["choices"][0]["message"]
+        finally:
+            server.terminate()
+    calls = [call["function"] for call in message["tool_calls"]]
+    assert [(call["name"], json.loads(call["arguments"])) for call in calls] == ZURICH, message
+    return "the installed server answers with it"
+
+
+CHECKS = {check.__name__: check for check in (contents, parsed, library, served)}
+
 if __name__ == "__main__":
-    print("ok:", {"contents": contents, "parsed": parsed, "library": library}[sys.argv[1]](*sys.argv[2:]))
+    print("ok:", CHECKS[sys.argv[1]](*sys.argv[2:]))

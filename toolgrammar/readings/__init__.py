@@ -1,7 +1,7 @@
 """The nodes of a grammar read in other ways than by the machine.
 
     first     what a node may begin with: FIRST sets of these readings' own
-    oracle    valid text to a turn, with parsy (stretches, values, elements, parsing)
+    oracle    valid text to a turn, with parsy (stretches, values, elements_oracle, parsing)
     render    a turn to text, as the model's template writes it (style; book, paper, pen, walk: the search)
     generate  Hypothesis strategies: turns as text, with what they mean
     turns     a turn as data, which these three share

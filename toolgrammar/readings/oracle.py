@@ -21,7 +21,7 @@ import parsy  # type: ignore[import-untyped, unused-ignore]
 
 from toolgrammar import combinators as c
 from toolgrammar.readings import values
-from toolgrammar.readings.elements import read_elements
+from toolgrammar.readings.elements_oracle import read_elements
 from toolgrammar.readings.first import Chain
 from toolgrammar.readings.headers import take
 from toolgrammar.readings.parsing import primitive
