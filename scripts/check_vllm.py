@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ TOOLS: list[Any] = [
         "type": "function",
         "function": {
             "name": "set_lamp",
+            "strict": True,
             "parameters": {
                 "type": "object",
                 "properties": {"on": {"type": "boolean"}, "room": {"type": "string", "enum": ["hall", "kitchen"]}},
@@ -287,14 +289,15 @@ def main() -> None:
     parser.add_argument("--vllm", type=shlex.split, default=["vllm"], help="what starts vLLM")
     parser.add_argument("--model", required=True)
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--logs", default=".", help="directory for the logs")
+    parser.add_argument("--logs", help="directory for the logs; by default a new temporary one")
     parser.add_argument("rest", nargs="*", help="options for vLLM, behind --")
     given = parser.parse_args()
+    given.logs = given.logs or tempfile.mkdtemp(prefix="check-vllm-")
     failed = 0
     for way in given.ways.split(","):
         print(f"{way}: {WAYS[way].__doc__}")
         failed += WAYS[way](given)
-    print(f"{failed} checks failed" if failed else "all checks passed")
+    print(f"{failed} checks failed; logs in {given.logs}" if failed else "all checks passed")
     sys.exit(failed > 0)
 
 

@@ -137,9 +137,10 @@ def calls_tag(
     names: tuple[str, ...] | None,
     parallel: bool,
     start: Literal["content", "reasoning", "section"] | None,
+    strict: bool | None,
 ) -> dict[str, Any] | None:
     """Calls in the format's own notation, None if it has none. ``start``: reasoning in front of them included,
-    from what is open on; None: what stands behind reasoning."""
+    from what is open on; None: what stands behind reasoning. ``strict``: all tools are, or those that say so."""
     # Imported when it is needed: most servers never write a constraint.
     from toolgrammar.readings.constrain.graph import TooManyPlaces
     from toolgrammar.readings.structural_tag import structural_tag
@@ -151,6 +152,7 @@ def calls_tag(
             choice=choice,
             names=names,
             parallel=parallel,
+            strict=strict,
             reasoning=start is not None and "reasoning" in grammar.starts,
             start=start or "content",
         )

@@ -15,7 +15,7 @@ from toolgrammar_serving.chat.choices import Choice, FilteredChoice, NamedFinish
 from toolgrammar_serving.chat.files import chat_files
 from toolgrammar_serving.chat.filters import Filter
 from toolgrammar_serving.chat.formats import Format, grammar_for
-from toolgrammar_serving.chat.plans import Constraint, Plan, Planner
+from toolgrammar_serving.chat.plans import Constraint, Plan, Planner, StrictLevel
 from toolgrammar_serving.chat.prompts import Renderer, TemplateRenderer, variables_of
 from toolgrammar_serving.chat.renderers import PREFERRED, renderer_of
 from toolgrammar_serving.chat.requests import ChatRequest, ChatSink
@@ -50,6 +50,7 @@ class ChatModel:
     variables that requests may override. ``trust_request_template``: requests may bring templates.
     ``named_finish``: the finish reason of a choice that made the call named in the request. ``constrain``:
     whether choices and formats are enforced by the engine, as they should be wherever it can.
+    ``tool_strict_level``: what of calls is enforced though no request asks for it.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ChatModel:
         trust_request_template: bool = False,
         named_finish: NamedFinish = "tool_calls",
         constrain: bool = True,
+        tool_strict_level: StrictLevel = "auto",
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         """Raises ``UnknownModelError`` for a format that is none, ``ValueError`` for a template that is none."""
@@ -79,7 +81,7 @@ class ChatModel:
         self._renderer = renderer or templates
         self._defaults = dict(template_kwargs or {})
         self._tools = ToolSets()
-        self._planner = Planner(self.format, constrain)
+        self._planner = Planner(self.format, constrain, tool_strict_level)
         self._named_finish: NamedFinish = named_finish
 
     def prompt(self, request: ChatRequest) -> str:

@@ -4,7 +4,7 @@ enforces."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -38,12 +38,23 @@ class Constraint(msgspec.Struct, eq=False):
     reasoning_ended: bool | None = None
 
 
+#: What of calls is enforced at least, whatever a request says of its tools: nothing, their form, their arguments.
+StrictLevel: TypeAlias = Literal["auto", "function", "parameter"]
+
+
 class Planner:
     """Plans for one model. ``constrain`` off: nothing is enforced but what requests spell out themselves."""
 
-    def __init__(self, format: Format, constrain: bool = True, backend: str = "xgrammar") -> None:
+    def __init__(
+        self,
+        format: Format,
+        constrain: bool = True,
+        strict_level: StrictLevel = "auto",
+        backend: str = "xgrammar",
+    ) -> None:
         self._format = format
         self._constrain = constrain
+        self._strict_level = strict_level
         self._backend = backend
 
     def plan(self, request: ChatRequest, tools: ToolSet) -> Plan:
@@ -73,7 +84,8 @@ class Planner:
         forced = mode in ("required", "named")
         choosing = bool(plan.tools.names) and mode != "none" and self._constrain
         content = None if forced else content
-        calls = choosing and (forced or plan.tools.strict or bool(plan.choice.names))
+        strict = plan.tools.strict or self._strict_level != "auto"
+        calls = choosing and (forced or strict or bool(plan.choice.names))
         if content is None and not calls:
             return Constraint()
         frame = self._frame(parser, request.start == "section")
@@ -90,7 +102,7 @@ class Planner:
         """Calls by a structural tag of the format; where it has none, forced ones by JSON."""
         mode = plan.choice.mode
         assert mode != "none"
-        tag = calls_tag(self._format.grammar, plan.tools, mode, plan.choice.names, parallel, frame.start)
+        tag = self._calls_tag(plan, mode, parallel, frame.start)
         if tag is not None:
             return self._tag(tag)
         if mode == "auto":
@@ -100,11 +112,21 @@ class Planner:
 
     def _some_calls(self, plan: Plan, parallel: bool) -> dict[str, Any]:
         """Calls as a part of a structural tag, without reasoning in front of them."""
-        tag = calls_tag(self._format.grammar, plan.tools, "required", plan.choice.names, parallel, None)
+        tag = self._calls_tag(plan, "required", parallel, None)
         if tag is not None:
             value: dict[str, Any] = tag["format"]
             return value
         return calls_value(plan.tools, plan.choice, parallel, self._format.reads("required"))
+
+    def _calls_tag(
+        self,
+        plan: Plan,
+        mode: Literal["auto", "required", "named"],
+        parallel: bool,
+        start: Literal["content", "reasoning", "section"] | None,
+    ) -> dict[str, Any] | None:
+        strict = True if self._strict_level == "parameter" else None
+        return calls_tag(self._format.grammar, plan.tools, mode, plan.choice.names, parallel, start, strict)
 
     def _frame(self, parser: Parser, section: bool) -> Frame:
         known = self._format

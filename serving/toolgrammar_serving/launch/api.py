@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from toolgrammar_serving.engine_client import Adopted, Bound, EngineClient, connect
@@ -23,14 +22,6 @@ _Result = TypeVar("_Result")
 #: How long connections may take to close when nothing more is to be said.
 _CLOSING_S = 10.0
 BACKLOG = 4096
-
-
-class _Server(Server):
-    """Leaves signals to the launcher."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class Api:
@@ -50,7 +41,7 @@ class Api:
         self._listener = listener
         self._config = assemble.server_config(plan, index, metrics_dir)
         self._client: EngineClient | None = None
-        self._server: _Server | None = None
+        self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -98,13 +89,13 @@ class Api:
         up = asyncio.Event()
         listen = Listen(
             tls=tls,
-            keep_alive_s=int(options.keep_alive),
+            keep_alive_s=options.keep_alive,
             backlog=BACKLOG,
             access_log=options.access_log,
             log_level=options.log_level,
         )
         try:
-            self._server = _Server(app, listen, up.set)
+            self._server = Server(app, listen, up.set)
             self._serving = asyncio.ensure_future(self._server.serve(sockets=[self._listener]))
             started = asyncio.ensure_future(up.wait())
             await asyncio.wait([self._serving, started], return_when=asyncio.FIRST_COMPLETED)

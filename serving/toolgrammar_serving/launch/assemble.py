@@ -95,6 +95,7 @@ def assemble(client: EngineClient, plan: Plan, parts: Parts, config: ServerConfi
             template=parts.template,
             template_kwargs=options.chat_template_kwargs,
             trust_request_template=options.trust_chat_template,
+            tool_strict_level=options.tool_strict_level,
         )
         chat.begins = plan.start
     except (ToolgrammarError, ValueError) as error:

@@ -7,6 +7,7 @@ to us are ignored.
 from __future__ import annotations
 
 import argparse
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
@@ -105,6 +106,11 @@ _MEANINGS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("max_model_len", "max_model_len", int),
     ("chat_template", "chat_template", str),
     ("default_chat_template_kwargs", "chat_template_kwargs", dict),
+    ("tool_strict_level", "tool_strict_level", str),
+    ("trust_request_chat_template", "trust_chat_template", bool),
+    ("enable_force_include_usage", "force_usage", bool),
+    ("sse_keep_alive_interval", "sse_keep_alive", float),
+    ("disable_fastapi_docs", "docs", operator.not_),
     ("root_path", "root_path", str),
     ("api_key", "api_key", _strings),
     ("allowed_origins", "allowed_origins", _strings),

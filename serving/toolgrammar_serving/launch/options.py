@@ -132,6 +132,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[str, Any],
         About(READING, "What every template is given, e.g. '{\"enable_thinking\": false}'.", "JSON"),
     ] = {}
+    tool_strict_level: Annotated[
+        Literal["auto", "function", "parameter"],
+        About(
+            READING,
+            "What engines enforce of calls that are not forced: auto, the arguments of strict tools; function, "
+            "the form of all calls; parameter, the arguments of all tools.",
+            "LEVEL",
+            ("auto", "function", "parameter"),
+        ),
+    ] = "auto"
     trust_chat_template: Annotated[bool, About(READING, "Requests may bring a chat template.")] = False
     force_usage: Annotated[bool, About(READING, "Streams tell their usage whether or not they ask for it.")] = (
         False
@@ -175,7 +185,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_body_mib: Annotated[float, About(LIMITS, "Largest request body, in MiB.", "MIB", minimum=0)] = 32.0
     slow_reader: Annotated[
         float,
-        About(LIMITS, "How long a client may leave its stream unread before it is cut.", "SECONDS", minimum=0),
+        About(LIMITS, "A client that reads nothing of its answer this long is cut off.", "SECONDS", minimum=0),
     ] = 60.0
     drain_timeout: Annotated[
         float, About(LIMITS, "How long open requests may go on after SIGTERM, in seconds.", "SECONDS", minimum=0)

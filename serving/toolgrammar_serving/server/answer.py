@@ -95,6 +95,12 @@ class Answer:
         self._settle()
         self.stop()
 
+    def break_off(self, error: ServingError) -> None:
+        """End it at once: with ``error``, but to a client that does not read nothing can be told."""
+        if self.over.done() or self._deadline is not None:
+            self.connection.abort()
+        self.fail(error)
+
     def stop(self) -> None:
         """Nothing more is wanted of the engine."""
         for generation in self.generations:

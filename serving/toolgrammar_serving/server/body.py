@@ -95,6 +95,8 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 _AT: Final = re.compile(r" - at `(.*)`$", re.DOTALL)
 _LIMIT_SHOWN: Final = 300
+#: The escape of half of a surrogate pair, or of both: JSON by its grammar, but alone no text.
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read(decoder: msgspec.json.Decoder[Body], data: bytes) -> Body:
@@ -105,9 +107,19 @@ def read(decoder: msgspec.json.Decoder[Body], data: bytes) -> Body:
         message, param = _complaint(str(error))
         raise BadRequest(message, param=param, code="invalid_value") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"The body is not JSON: {error}", code="invalid_json") from None
+        raise BadRequest(_not_json(data, str(error)), code="invalid_json") from None
     except RecursionError:
         raise BadRequest("The body is nested too deeply.", code="nested_too_deeply") from None
+
+
+def _not_json(data: bytes, why: str) -> str:
+    """What to say of it; the decoder takes half of a surrogate pair for an end that comes too early."""
+    if not data.strip():
+        return "The body is empty: send a JSON object."
+    half = (
+        " A text in it may hold half of a surrogate pair (\\ud800 to \\udfff)." if _SURROGATE.search(data) else ""
+    )
+    return f"The body is not JSON: {why}.{half}"
 
 
 def _complaint(text: str) -> tuple[str, str | None]:

@@ -18,7 +18,7 @@ from toolgrammar_serving.server.plain_connection import Watcher
 from toolgrammar_serving.server.problems import Send
 
 if TYPE_CHECKING:
-    from toolgrammar_serving.server.connection import DirectProtocol
+    from toolgrammar_serving.server.direct_protocol import DirectProtocol
 
 
 log: Final = logging.getLogger(__name__)

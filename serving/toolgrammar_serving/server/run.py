@@ -14,8 +14,8 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI
 
-from toolgrammar_serving.server.connection import DirectProtocol
 from toolgrammar_serving.server.direct_connection import Outbox
+from toolgrammar_serving.server.direct_protocol import DirectProtocol
 from toolgrammar_serving.server.service import Service
 
 log: Final = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8000
     uds: str | None = None
     tls: Tls | None = None
-    keep_alive_s: int = 5
+    keep_alive_s: float = 5.0
     backlog: int = 4096
     access_log: bool = False
     log_level: str = "warning"
@@ -62,6 +62,8 @@ class Server(uvicorn.Server):
         listen = listen or Listen()
         self.service: Service = app.state.service
         self._on_started = on_started
+        slow_s = self.service.config.slow_reader_s
+        protocol: Any = partial(DirectProtocol, outbox=Outbox(), slow_reader_s=slow_s)
         tls: dict[str, Any] = {}
         if listen.tls is not None:
             tls = {f"ssl_{name}": value for name, value in msgspec.structs.asdict(listen.tls).items()}
@@ -71,13 +73,13 @@ class Server(uvicorn.Server):
                 host=listen.host,
                 port=listen.port,
                 uds=listen.uds,
-                http=partial(DirectProtocol, outbox=Outbox()),  # type: ignore[arg-type]  # called, no more
+                http=protocol,  # uvicorn calls it, no more
                 ws="none",
                 lifespan="off",
                 proxy_headers=False,
                 server_header=False,
                 root_path="",
-                timeout_keep_alive=listen.keep_alive_s,
+                timeout_keep_alive=listen.keep_alive_s,  # type: ignore[arg-type]  # seconds of any kind
                 backlog=listen.backlog,
                 access_log=listen.access_log,
                 log_level=listen.log_level,

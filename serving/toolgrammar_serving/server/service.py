@@ -178,7 +178,7 @@ class Service:
             return True
         log.warning("%d requests did not end in time and are broken off", self.running)
         for answer in list(self._answers):
-            answer.fail(ShuttingDown("The server is shutting down."))
+            answer.break_off(ShuttingDown("The server is shutting down."))
         return False
 
     def _schedule(self) -> None:

@@ -87,6 +87,22 @@ def test_strict_tools_on_a_free_choice() -> None:
     assert not admits(constraint, f"So: {CALL.replace('true', '1')}")
 
 
+#: What a server's level lets pass on a free choice: any text, a call of a tool not offered, one with wrong arguments.
+LEVELS = {
+    "auto": (True, True, True),
+    "function": (True, False, True),
+    "parameter": (True, False, False),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_server_s_strict_level(level: Any) -> None:
+    texts = ("Free text.", WRONG, CALL.replace("true", "1"))
+    constraint = sent("", Chat(template=fixed(CLOSED), tool_strict_level=level)).sampling_params.structured_outputs
+    assert tuple(constraint is None or admits(constraint, text) for text in texts) == LEVELS[level]
+    assert constraint is None or admits(constraint, CALL)
+
+
 def test_allowed_tools() -> None:
     other = {"type": "function", "function": {"name": "read_lamp", "parameters": {"type": "object"}}}
     constraint = outputs(CLOSED, tools=[SET_LAMP, other], tool_choice=ToolChoice("required", ("set_lamp",)))

@@ -73,6 +73,11 @@ def test_options_are_translated() -> None:
         "shutdown_timeout": 20,
         "ssl_certfile": "/c",
         "ssl_keyfile": "/k",
+        "tool_strict_level": "parameter",
+        "trust_request_chat_template": True,
+        "enable_force_include_usage": True,
+        "sse_keep_alive_interval": 7,
+        "disable_fastapi_docs": True,
     }
     assert to_options(args, {"VLLM_API_KEY": "unused"}) == Options(
         model="/m",
@@ -90,6 +95,11 @@ def test_options_are_translated() -> None:
         ssl_keyfile="/k",
         keep_alive=5.0,
         engine_ready_timeout=600.0,
+        tool_strict_level="parameter",
+        trust_chat_template=True,
+        force_usage=True,
+        sse_keep_alive=7.0,
+        docs=False,
     )
 
 

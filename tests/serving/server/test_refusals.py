@@ -240,3 +240,17 @@ def test_a_fault_of_ours_tells_nothing() -> None:
         status, headers, body = read_response(connection)
     assert status == 500 and b"secret" not in body and "x-request-id" in headers
     assert msgspec.json.decode(body)["error"]["code"] == "internal_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b" ", "The body is empty: send a JSON object."),
+        (b'{"model": "\\ud800"}', "half of a surrogate pair (\\ud800 to \\udfff)."),
+        (b'{"model": ', "The body is not JSON: Input data was truncated."),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(body: bytes, message: str) -> None:
+    with serving(Script([])) as live, live.send(post(CHAT, body)) as connection:
+        status, _, data = read_response(connection)
+    assert status == 400 and msgspec.json.decode(data)["error"]["message"].endswith(message)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from serving_http import Script, content, events_of, post, read_response, serving
-from toolgrammar_serving.server import connection as module
+from toolgrammar_serving.server import direct_protocol as module
 
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}
