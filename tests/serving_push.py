@@ -17,7 +17,7 @@ PULL_HELLO = (
 )
 
 
-def written(*messages: Sequence[bytes], kind: int = zmq.PUSH) -> bytes:
+def written(*messages: Sequence[bytes], kind: int = zmq.PUSH, identity: bytes = b"") -> bytes:
     """All that a socket writes to a PULL that it connects to, to the end of the connection."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{folder}/pull")
@@ -25,6 +25,8 @@ def written(*messages: Sequence[bytes], kind: int = zmq.PUSH) -> bytes:
         context: Any = zmq.Context()
         handle = context.socket(kind)
         handle.sndhwm = 0
+        if identity:
+            handle.identity = identity
         try:
             handle.connect(f"ipc://{folder}/pull")
             for frames in messages:

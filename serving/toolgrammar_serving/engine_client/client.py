@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import zmq
 
-from toolgrammar_serving.engine_client.connections import Connections
+from toolgrammar_serving.engine_client.connections import Connections, OutputConnections
 from toolgrammar_serving.engine_client.coordinator import Coordinator
 from toolgrammar_serving.engine_client.decoding import Message, Outputs
 from toolgrammar_serving.engine_client.delivery import Delivery, Flight, OutputSink
@@ -60,12 +60,17 @@ class EngineClient:
         self._flights = self._delivery.flights
         self._aborts: dict[int, list[str]] = {}
         self._calls = UtilityCalls(endpoint.client_index, self._send_utility)
+        self._calling = 0
         self._book = StatsBook(endpoint.count) if stats else None
         self._on_lost: list[Callable[[EngineLost], None]] = []
         self._coordinator = self._subscribe(info.coordinator) if info.coordinator else None
         self._connections = Connections(sockets.router, self._probe) if watch_connections else None
         self._reader = reader
-        reader.start(deliver=self._deliver, dead=self._dead)
+        self._outputs = OutputConnections(
+            endpoint.count, connected=reader.connected, busy=self._busy, lose=self.lose
+        )
+        gone = self._outputs.gone if watch_connections else lambda heard: None
+        reader.start(deliver=self._deliver, dead=self._dead, gone=gone)
 
     # ---- requests
 
@@ -124,7 +129,11 @@ class EngineClient:
         """
         if not self.alive:
             raise EngineLost("the engine is not running")
-        return await self._calls.call(method, args, range(len(self._identities)))
+        self._calling += 1
+        try:
+            return await self._calls.call(method, args, range(len(self._identities)))
+        finally:
+            self._calling -= 1
 
     def stats(self) -> list[SchedulerStats]:
         """What each rank said last, counters added up; nothing if statistics were not asked for at ``connect``."""
@@ -161,6 +170,7 @@ class EngineClient:
             self._flush_aborts()
             self._end(EngineLost("the server is shutting down"))
         self._reader.close()
+        self._outputs.close()
         if self._connections is not None:
             self._connections.close()
         if self._coordinator is not None:
@@ -231,6 +241,10 @@ class EngineClient:
 
     def _subscribe(self, address: str) -> Coordinator:
         return Coordinator(self._sockets.context, address, self._ranks.published)
+
+    def _busy(self) -> bool:
+        """Whether an engine has something to tell us."""
+        return bool(self._flights) or self._calling > 0
 
     def _dead(self) -> None:
         self.lose("it said so")

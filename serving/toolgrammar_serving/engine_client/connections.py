@@ -1,8 +1,8 @@
-"""Notices that an engine is gone although nobody said so: its connection is.
+"""Notices that an engine is gone although nobody said so: one of its connections is.
 
 A killed engine sends nothing, and only who started it can watch its process. ZeroMQ knows of the closed
 connection, though not whose it was; so every rank is written to, and the one that cannot be reached is the lost
-one.
+one. The connections for outputs are told of by their reader.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from toolgrammar_serving.engine_client.sockets import ZmqSocket, waiting_message
 #: When to look after a connection was closed, in seconds: what the engine sent last is to be taken in first, and
 #: the socket may learn of the end a little later than its monitor.
 _LOOK_AFTER_S: Final = (0.05, 0.2, 0.5)
+#: How long an engine may take to connect for outputs again, in seconds. ZeroMQ tries ten times a second.
+_RETURN_S: Final = 10.0
 
 
 class Connections:
@@ -59,3 +61,58 @@ class Connections:
         self._probe()
         if self._again and not self._looks:
             self._schedule()
+
+
+class OutputConnections:
+    """Decides, until ``close``, what the end of an output connection means: ``gone`` is to be called at each.
+
+    A PUSH socket connects again by itself and goes on, but what was on its way is lost: a stream would have a
+    hole, and one that waits for its last output would wait for ever. So an end while the engine has something to
+    do (``busy``) is the engine's loss. Nobody knows whose connection it was, but one rank lost is all lost.
+
+    Not at once: when a deployment ends in an orderly way, other ranks' last outputs may still be on their way.
+    Not either if all ``ranks`` are ``connected`` still and the one that left never sent anything: it was a
+    stranger. And while nothing is asked for, nothing is lost: the engine may come back then.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        *,
+        connected: Callable[[], int],
+        busy: Callable[[], bool],
+        lose: Callable[[str], None],
+    ) -> None:
+        self._ranks = ranks
+        self._connected = connected
+        self._busy = busy
+        self._lose = lose
+        self._loop = asyncio.get_running_loop()
+        self._heard = False
+        self._look: asyncio.TimerHandle | None = None
+        self._last_look: asyncio.TimerHandle | None = None
+
+    def gone(self, heard: bool) -> None:
+        """A connection ended, of which something had come, or not."""
+        self._heard |= heard
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_AFTER_S[0], self._look_soon)
+
+    def close(self) -> None:
+        """Decide nothing any more."""
+        for look in (self._look, self._last_look):
+            if look is not None:
+                look.cancel()
+
+    def _look_soon(self) -> None:
+        heard, self._heard, self._look = self._heard, False, None
+        missing = self._connected() < self._ranks
+        if self._busy() and (heard or missing):
+            self._lose("a connection for outputs ended with requests in flight")
+        elif missing and self._last_look is None:
+            self._last_look = self._loop.call_later(_RETURN_S, self._look_late)
+
+    def _look_late(self) -> None:
+        self._last_look = None
+        if self._connected() < self._ranks:
+            self._lose(f"a connection for outputs ended, and there was none again within {_RETURN_S:g} s")

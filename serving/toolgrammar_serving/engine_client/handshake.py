@@ -106,7 +106,9 @@ class Handshake:
         sender = frames[0]
         rank = self._ranks.get(sender)
         if rank is None:
-            raise EngineNotReady(f"an engine of unknown identity {sender.hex()} said hello")
+            # Whoever finds the port may say something; an engine of ours that is missing is told of by `wait`.
+            _log.warning("ignored a stranger at the handshake, identity %.40s", sender.hex())
+            return
         try:
             hello = msgspec.msgpack.decode(frames[-1], type=Hello)
         except msgspec.DecodeError as error:

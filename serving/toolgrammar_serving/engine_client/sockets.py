@@ -22,6 +22,9 @@ ZmqContext: TypeAlias = "zmq.Context[ZmqSocket]"
 
 #: How long a closing socket may go on sending what waits, in milliseconds.
 _LINGER_MS: Final = 500
+#: A host that loses power says nothing. After so many seconds of silence it is asked, at intervals of so many, and
+#: given up after so many questions.
+_KEEP_ALIVE: Final = (30, 10, 3)
 _IPC: Final = "ipc://"
 _BACKLOG: Final = 128
 #: Longest path of a Unix socket in bytes, on the stricter systems.
@@ -154,12 +157,28 @@ def waiting_messages(handle: ZmqSocket) -> Iterator[list[bytes]]:
             return
 
 
+def keep_alive(connection: socket.socket) -> None:
+    """Have it end when the other host is gone without a word; for TCP only."""
+    if connection.family == socket.AF_UNIX:
+        return
+    with contextlib.suppress(OSError):  # it may have ended already
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in zip(("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"), _KEEP_ALIVE, strict=True):
+            if (option := getattr(socket, name, None)) is not None:  # not every system has all
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 def open_socket(context: ZmqContext, kind: int) -> ZmqSocket:
-    """A socket that drops nothing."""
+    """A socket that drops nothing, and whose connections end when the other host is gone."""
+    idle_s, interval_s, count = _KEEP_ALIVE
     handle = context.socket(kind)
     handle.setsockopt(zmq.SNDHWM, 0)
     handle.setsockopt(zmq.RCVHWM, 0)
     handle.setsockopt(zmq.LINGER, _LINGER_MS)
+    handle.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    handle.setsockopt(zmq.TCP_KEEPALIVE_IDLE, idle_s)
+    handle.setsockopt(zmq.TCP_KEEPALIVE_INTVL, interval_s)
+    handle.setsockopt(zmq.TCP_KEEPALIVE_CNT, count)
     return handle
 
 

@@ -12,14 +12,21 @@ Security mechanism NULL only, as engines use it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 #: Bytes read at a time. A step of a thousand requests has some 100 KB.
 BUFFER: Final = 1 << 18
+#: The same until READY, which with the greeting is shorter: whoever connects and is silent costs no more.
+FIRST: Final = 1 << 10
 #: Longest message that is taken, in bytes: an engine's largest are logprobs of a long prompt.
 LIMIT: Final = 1 << 30
 #: Longest command (READY with its metadata, PING, ERROR): anybody who connects may send one.
 COMMAND_LIMIT: Final = 1 << 16
+#: Most commands that wait to be read at once: a peer that lives sends a PING now and then.
+COMMANDS: Final = 1 << 10
+#: What a frame counts beside its bytes: endless empty frames are endless, too.
+FRAME_COST: Final = 64
 
 _MORE: Final = 1
 _LONG: Final = 2
@@ -28,7 +35,12 @@ _GREETING: Final = 64
 
 
 class ZmtpError(Exception):
-    """The peer does not speak ZMTP 3, or is no PUSH socket, or sends more than is taken."""
+    """The peer does not speak ZMTP 3, or is no PUSH socket, or sends more than is taken.
+
+    ``messages``: what was complete before that, of the same bytes.
+    """
+
+    messages: Sequence[list[bytes]] = ()
 
 
 def command(name: bytes, data: bytes) -> bytes:
@@ -54,18 +66,20 @@ HELLO: Final = b"".join(
 
 
 class PullStream:
-    """The messages of one peer: read into ``space()``, then say how much to ``received``."""
+    """The messages of one peer: read into ``space()``, then say how much to ``received``.
+
+    ``ready``: the peer has said READY, and is a PUSH socket. ``replies``: to be sent to it; the reader empties it.
+    """
 
     def __init__(self) -> None:
-        self._buffer = bytearray(BUFFER)
+        self.ready = False
+        self.replies = b""
+        self._buffer = bytearray(FIRST)
         self._filled = 0
         self._greeted = False
-        self._ready = False
         #: Of a message whose last frame is not here yet, and their size.
         self._frames: list[bytes] = []
         self._size = 0
-        #: To be sent to the peer; the reader empties it.
-        self.replies = b""
 
     def space(self) -> memoryview:
         """Where to read to; never empty. Let go of it before ``received``."""
@@ -73,17 +87,26 @@ class PullStream:
 
     def received(self, count: int) -> list[list[bytes]]:
         """The messages that are complete with ``count`` more bytes, each as its frames. Raises ZmtpError."""
-        buffer = self._buffer
-        end = self._filled = self._filled + count
+        self._filled += count
         messages: list[list[bytes]] = []
+        try:
+            self._take(messages)
+        except ZmtpError as error:
+            error.messages = messages
+            raise
+        return messages
+
+    def _take(self, messages: list[list[bytes]]) -> None:
+        buffer = self._buffer
+        end = self._filled
         at = 0
         if not self._greeted:
+            _check_greeting(bytes(buffer[: min(end, _GREETING)]))
             if end < _GREETING:
-                return messages
-            _check_greeting(buffer)
+                return
             self._greeted = True
             at = _GREETING
-        needed = 0
+        needed = commands = 0
         while end - at >= 2:
             flags = buffer[at]
             if flags & _LONG:
@@ -97,7 +120,7 @@ class PullStream:
             if flags & _COMMAND:
                 if size > COMMAND_LIMIT:
                     raise ZmtpError(f"a command of more than {COMMAND_LIMIT} bytes")
-            elif not self._ready:
+            elif not self.ready:
                 raise ZmtpError("a message before READY")
             elif size > LIMIT - self._size:
                 raise ZmtpError(f"a message of more than {LIMIT} bytes")
@@ -107,29 +130,37 @@ class PullStream:
             at = start + size
             body = bytes(buffer[start:at])
             if flags & _COMMAND:
+                commands += 1
+                if commands > COMMANDS:
+                    raise ZmtpError(f"more than {COMMANDS} commands at once")
                 self._command(body)
             elif flags & _MORE or self._frames:
                 self._add(body, messages, last=not flags & _MORE)
             else:
                 messages.append([body])
         self._keep(at, needed)
-        return messages
 
     def _add(self, body: bytes, messages: list[list[bytes]], *, last: bool) -> None:
         self._frames.append(body)
-        self._size += len(body) + 1  # endless empty frames are endless, too
+        self._size += len(body) + FRAME_COST
         if last:
             messages.append(self._frames)
             self._frames, self._size = [], 0
 
     def _keep(self, at: int, needed: int) -> None:
-        """Move what is incomplete to the front, of a buffer that has room for ``needed`` bytes."""
+        """Move what is incomplete to the front, of a buffer with room for more of the ``needed`` bytes.
+
+        What a peer only says it will send costs nothing: the buffer is doubled when it is full.
+        """
         rest = self._filled - at
-        size = max(BUFFER, needed)
+        usual = BUFFER if self.ready else FIRST
+        size = max(usual, len(self._buffer)) if needed > usual else usual
+        if rest == size:
+            size = min(needed, 2 * size)
         if size != len(self._buffer):
-            larger = bytearray(size)
-            larger[:rest] = self._buffer[at : self._filled]
-            self._buffer = larger
+            other = bytearray(size)
+            other[:rest] = memoryview(self._buffer)[at : self._filled]
+            self._buffer = other
         elif at and rest:
             self._buffer[:rest] = self._buffer[at : self._filled]
         self._filled = rest
@@ -140,18 +171,20 @@ class PullStream:
             kind = _properties(data).get(b"socket-type", b"")
             if kind != b"PUSH":
                 raise ZmtpError(f"a {kind.decode('latin-1')!r:.20} socket, not a PUSH socket")
-            self._ready = True
+            self.ready = True
         elif name == b"PING":  # two bytes of time to live, then what the answer has to repeat
-            self.replies += command(b"PONG", data[2:18])
+            # An answer to the last of several is an answer to all.
+            self.replies = command(b"PONG", data[2:18])
         elif name == b"ERROR":
             raise ZmtpError(f"the peer says {data[1:].decode('latin-1')!r:.100}")
 
 
-def _check_greeting(greeting: bytearray) -> None:
-    if greeting[0] != 0xFF or greeting[9] != 0x7F or greeting[10] < 3:
+def _check_greeting(start: bytes) -> None:
+    """As far as it is here: whoever speaks another language may wait for an answer before he says more."""
+    if start[:1] not in b"\xff" or start[9:10] not in b"\x7f" or b"" < start[10:11] < b"\3":
         raise ZmtpError("no ZMTP 3 greeting")
-    mechanism = bytes(greeting[12:32]).rstrip(b"\0")
-    if mechanism != b"NULL":
+    mechanism = start[12:32].rstrip(b"\0")
+    if len(start) >= 32 and mechanism != b"NULL":
         raise ZmtpError(f"security mechanism {mechanism.decode('latin-1')!r}, NULL is spoken here")
 
 

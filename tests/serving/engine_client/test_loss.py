@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import zmq
-from serving_client import DEADLINE_S, Sink, output, request, rig, turn
+from serving_client import DEADLINE_S, Rig, Sink, output, request, rig, turn
+from serving_push import PULL_HELLO
+from toolgrammar_serving.engine_client import connections
 from toolgrammar_serving.errors import EngineLost
 from toolgrammar_serving.protocol.wire import ABORTED, STOP
 
@@ -137,5 +141,142 @@ def test_strangers_that_come_and_go_are_not_engines():
                     await turn()
             await it.settled()
             assert it.client.alive
+
+    asyncio.run(main())
+
+
+def disconnect_outputs(it: Rig, rank: int = 0) -> None:
+    """Only this connection ends; what was sent has left."""
+    it.engines[rank].sockets._outputs[0].close(1000)
+
+
+def reconnect_outputs(it: Rig) -> None:
+    """As ZeroMQ does by itself after a fault of the network."""
+    sockets = it.engines[0].sockets
+    push: Any = sockets._context.socket(zmq.PUSH)
+    push.connect(it.client._sockets.output_address)
+    sockets._outputs[0] = push
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():
+            await turn()
+
+
+async def looked(it: Rig) -> None:
+    """The end of an output connection was seen, and looked into."""
+    await until(lambda: it.client._outputs._look is not None)
+    await until(lambda: it.client._outputs._look is None)
+
+
+#: Noticed at once, and not only by its staying away.
+IN_FLIGHT = "engine lost: a connection for outputs ended with requests in flight"
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+@pytest.mark.parametrize("tokens", [[], [5]], ids=["nothing sent", "in a stream"])
+def test_the_end_of_the_outputs_alone_is_a_loss_to_requests_in_flight(
+    transport: str, tokens: list[int], caplog: pytest.LogCaptureFixture
+):
+    async def main():
+        async with rig(ranks=2, transport=transport) as it:
+            sinks = [Sink(), Sink()]
+            for rank, sink in enumerate(sinks):
+                it.client.add(request(str(rank), rank=rank), sink)
+            for token in tokens:
+                it.engines[1].says("1", [token])
+            disconnect_outputs(it, 1)
+            for sink in sinks:
+                await sink.over()
+            assert [(sink.tokens, len(sink.errors)) for sink in sinks] == [([], 1), (tokens, 1)]
+            assert not it.client.alive
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == [IN_FLIGHT]
+
+
+def test_the_end_of_the_outputs_alone_is_a_loss_to_a_call(caplog: pytest.LogCaptureFixture):
+    async def main():
+        async with rig() as it:
+            call = asyncio.ensure_future(it.client.call_utility("sleep"))
+            await turn()
+            disconnect_outputs(it)
+            with pytest.raises(EngineLost):
+                await asyncio.wait_for(call, DEADLINE_S)
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == [IN_FLIGHT]
+
+
+def test_outputs_that_come_back_although_something_was_lost_are_a_loss():
+    async def main():
+        async with rig() as it:
+            it.client.add(request("a"), sink := Sink())
+            it.engines[0].says("a", [1])
+            disconnect_outputs(it)
+            reconnect_outputs(it)
+            await sink.over()
+            assert (sink.tokens, len(sink.errors)) == ([1], 1)
+
+    asyncio.run(main())
+
+
+def test_the_end_of_the_outputs_between_requests_is_no_loss_if_the_engine_comes_back():
+    async def main():
+        async with rig() as it:
+            it.client.add(request("a"), sink := Sink())
+            it.engines[0].says("a", [1], STOP)
+            await sink.over()
+            disconnect_outputs(it)
+            await looked(it)
+            reconnect_outputs(it)
+            await until(lambda: it.client._reader.connected() == 1)
+            it.client._outputs._look_late()
+            it.client.add(request("b"), sink := Sink())
+            it.engines[0].says("b", [2], STOP)
+            await sink.over()
+            assert (sink.tokens, sink.errors, it.client.alive) == ([2], [], True)
+
+    asyncio.run(main())
+
+
+def test_an_engine_whose_outputs_do_not_come_back_is_lost(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "_RETURN_S", 0.0)
+
+    async def main():
+        async with rig() as it:
+            lost = asyncio.Event()
+            it.client.on_lost(lambda error: lost.set())
+            disconnect_outputs(it)
+            await asyncio.wait_for(lost.wait(), DEADLINE_S)
+
+    asyncio.run(main())
+
+
+def test_a_stranger_at_the_outputs_that_sent_nothing_may_go():
+    async def main():
+        async with rig() as it:
+            it.client.add(request("a"), sink := Sink())
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect(it.client._sockets.output_address.removeprefix("ipc://"))
+                stranger.send(PULL_HELLO.replace(b"PULL", b"PUSH"))
+                await until(lambda: it.client._reader.connected() == 2)
+            await looked(it)
+            it.engines[0].says("a", [1], STOP)
+            await sink.over()
+            assert (sink.tokens, sink.errors, it.client.alive) == ([1], [], True)
+
+    asyncio.run(main())
+
+
+def test_outputs_that_end_behind_the_last_word_of_all_are_not_looked_into_after_close():
+    async def main():
+        async with rig() as it:
+            disconnect_outputs(it)
+            await until(lambda: it.client._outputs._look is not None)
+            await it.client.close()
+            look = it.client._outputs._look
+            assert look is not None and look.cancelled()
 
     asyncio.run(main())

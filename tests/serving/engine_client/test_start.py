@@ -186,7 +186,6 @@ def test_directories_with_long_names_are_refused():
 HELLO = {"status": "HELLO", "local": True, "headless": False}
 READY = {"status": "READY", "local": True, "headless": False, "something_new": 1}
 BREACHES = {
-    "unknown identity": ([(7, HELLO)], "unknown identity 0700"),
     "HELLO twice": ([(0, HELLO), (0, HELLO)], "rank 0 said HELLO twice"),
     "READY at once": ([(1, READY)], "rank 1 is READY without HELLO"),
     "unknown status": ([(0, {"status": "BYE"})], "status 'BYE'"),
@@ -224,6 +223,29 @@ def test_breaches_of_the_handshake(said: list[tuple[int, object]], complaint: st
             context.destroy(linger=0)
 
     asyncio.run(main())
+
+
+def test_a_stranger_at_the_handshake_is_ignored(caplog: pytest.LogCaptureFixture):
+    async def main():
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        async with handshaking(Addresses(["i"], ["o"]), 1) as handshake:
+            dealers = []
+            for name in (b"\x07\0", b"\0\0"):
+                dealer = context.socket(zmq.DEALER)
+                dealer.setsockopt(zmq.IDENTITY, name)
+                dealer.connect(handshake.address)
+                dealers.append(dealer)
+            dealers[0].send(b"\xc1")
+            while not caplog.records:
+                await asyncio.sleep(0)
+            for said in (HELLO, READY):
+                dealers[1].send(msgspec.msgpack.encode(said))
+            await handshake.wait(DEADLINE_S)
+            assert (list(handshake.hellos), dealers[0].poll(0)) == ([0], 0)
+        context.destroy(linger=0)
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == ["ignored a stranger at the handshake, identity 0700"]
 
 
 def test_what_an_engine_is_told():
