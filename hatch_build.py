@@ -58,6 +58,7 @@ COMPILED = {
     # The way of a token through the serving stack, one module a layer or two.
     "serving/toolgrammar_serving": (
         "chat/choices",
+        "chat/thinking",
         "engine_client/delivery",
         "llm/generation",
         "server/chat_choice",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from toolgrammar_serving.errors import EngineLost, ServingError
 from toolgrammar_serving.protocol.wire import EngineCoreOutput, EngineCoreRequest
+from toolgrammar_serving.text.tokenizer import Tabled
+from toolgrammar_serving.text.vocabulary import Vocabulary
 
 
 class ScriptedClient:
@@ -77,3 +79,49 @@ class Listener:
         ends = [what for what in self.heard if what[0] != "push"]
         assert len(ends) == 1 and self.heard[-1] is ends[0], ends
         return ends[0][1]
+
+
+class Tokens(Tabled):
+    """A tokenizer whose tokens are whatever a test says: id ``i`` is ``pieces[i]``, bytes that need be no whole
+    characters. ``special``: those that are special tokens, id to text."""
+
+    def __init__(self, pieces: Sequence[bytes], special: Mapping[int, str] | None = None) -> None:
+        self.special_tokens = self.added_tokens = dict(special or {})
+        self.eos_token_id = None
+        self.bos_token_id = None
+        texts: list[str | None] = []
+        for piece in pieces:
+            try:
+                texts.append(piece.decode())
+            except UnicodeDecodeError:
+                texts.append(None)
+        partial = {id_: piece for id_, piece in enumerate(pieces) if texts[id_] is None}
+        self.vocabulary = Vocabulary(texts, partial, self.special_tokens)
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        """A prompt is one token, whatever it says."""
+        return [0]
+
+    def is_quick(self, text: str) -> bool:
+        return True
+
+    def token_string(self, id_: int) -> str:
+        return self.token_text(id_)
+
+    def token_id(self, string: str) -> int | None:
+        return None
+
+
+def joinings(items: Sequence[Any]) -> Iterator[list[list[Any]]]:
+    """Every way to join neighbours: 2 to the power of how many gaps there are."""
+    if not items:
+        yield []
+        return
+    for bits in range(1 << (len(items) - 1)):
+        groups = [[items[0]]]
+        for i, item in enumerate(items[1:]):
+            if bits >> i & 1:
+                groups[-1].append(item)
+            else:
+                groups.append([item])
+        yield groups

@@ -9,8 +9,10 @@ from toolgrammar.machine.tokens import Marks
 from toolgrammar.message import Call
 from toolgrammar_serving.chat.filters import Filter
 from toolgrammar_serving.chat.requests import ChatFinish, ChatFinishReason, ChatSink
+from toolgrammar_serving.chat.thinking import Thinking
 from toolgrammar_serving.errors import ServingError
 from toolgrammar_serving.text import Finish, TokenLogprob
+from toolgrammar_serving.text.sequence import TokenTexts
 
 #: With which reason a choice ends that holds the call that was named in the request.
 NamedFinish: TypeAlias = Literal["tool_calls", "stop"]
@@ -20,7 +22,17 @@ class Choice:
     """A text sink that parses for a chat sink. ``collect``: the message is wanted at the end. ``called``: the
     finish reason of a choice that made its calls."""
 
-    __slots__ = ("_called", "_collect", "_end", "_feed", "_marks", "_parser", "_sink")
+    __slots__ = (
+        "_called",
+        "_collect",
+        "_end",
+        "_feed",
+        "_marks",
+        "_parser",
+        "_sink",
+        "_thinking",
+        "token_texts",
+    )
 
     def __init__(
         self,
@@ -36,15 +48,20 @@ class Choice:
         self._collect = collect
         self._called = called
         self._marks = marks
+        self._thinking = Thinking(parser, marks)
+        self.token_texts: TokenTexts | None = None
         #: Text that came without tokens: what the sequence ended with.
         self._end = ""
 
     def push(self, text: str, token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
         """Parse what came, hand on what is certain."""
-        if token_ids:
-            self._sink.push(self._feed(text) if text else [], token_ids, logprobs)
-        else:
+        if not token_ids:
             self._end += text
+            return
+        events = self._feed(text) if text else []
+        assert self.token_texts is not None, "pushed before it runs"
+        self._thinking.add(text, token_ids, events, self.token_texts)
+        self._sink.push(events, token_ids, logprobs)
 
     def finish(self, finish: Finish) -> None:
         """The sequence is over: what is held is decided, and how the choice ended."""
@@ -61,6 +78,7 @@ class Choice:
                 reason,
                 self._marks.outward(why) if isinstance(why, str) else why,
                 message if self._collect else None,
+                self._thinking.tokens,
             )
         )
 
@@ -76,14 +94,15 @@ class Choice:
     def _last(self, reason: str) -> list[Event]:
         """What the end decides, the last text and the token that ended the sequence included."""
         parser, end = self._parser, self._end
-        if not end:
-            return parser.finish(reason)
-        if not parser.in_text and self._marks.find(end) is not None:
+        if end and not parser.in_text and self._marks.find(end) is not None:
             # Where a value is cut off, the end of the turn would be part of it.
             ahead = parser.copy()
             if self._shown(ahead.feed(end) + ahead.finish(reason)):
                 end = self._marks.without(end)
-        return parser.feed(end) + parser.finish(reason)
+        events = (parser.feed(end) if end else []) + parser.finish(reason)
+        if self.token_texts is not None:
+            self._thinking.add(end, [], events, self.token_texts)
+        return events
 
     def _shown(self, events: list[Event]) -> bool:
         """Whether a special token is part of what the client would see."""
@@ -117,10 +136,13 @@ class FilteredChoice(Choice):
 
     def push(self, text: str, token_ids: list[int], logprobs: list[TokenLogprob] | None) -> None:
         """Parse what came, hand on what is certain and wanted."""
-        if token_ids:
-            self._sink.push(self._filter.events(self._feed(text)) if text else [], token_ids, logprobs)
-        else:
+        if not token_ids:
             self._end += text
+            return
+        events = self._feed(text) if text else []
+        assert self.token_texts is not None, "pushed before it runs"
+        self._thinking.add(text, token_ids, events, self.token_texts)
+        self._sink.push(self._filter.events(events), token_ids, logprobs)
 
     def _last(self, reason: str) -> list[Event]:
         return self._filter.events(super()._last(reason))

@@ -76,11 +76,13 @@ class ChatFinish(msgspec.Struct, frozen=True):
 
     ``reason``: ``length`` always wins; ``tool_calls`` if the model stopped by itself with a whole call and no
     cut one. ``message``: everything, collected; None if the request streams and asked for no spans.
+    ``reasoning_tokens``: how many of its tokens were reasoning.
     """
 
     reason: ChatFinishReason
     stop_reason: int | str | None = None
     message: Message | None = None
+    reasoning_tokens: int = 0
 
 
 class ChatSink(Protocol):

@@ -84,6 +84,10 @@ class Generation:
         if running:
             self._client.abort(running)
 
+    def keep(self, index: int, tokens: int) -> None:
+        """Only the first ``tokens`` tokens of a sequence count: whoever reads it stops there, and aborts it."""
+        self.sequences[index].tokens = tokens
+
     def pause(self, index: int) -> None:
         """Keep what comes for this sequence, as token ids, until ``resume``."""
         self.sequences[index].pause()
@@ -147,8 +151,7 @@ class Sequence:
             else:
                 self._with_care(output)
         except Exception:
-            log.exception("request %s: its output could not be passed on", self.request_id)
-            self._break_off()
+            self._failed()
 
     def lost(self, error: EngineLost) -> None:
         """The engine died; nothing follows."""
@@ -165,11 +168,14 @@ class Sequence:
         self._paused = False
         ids, self._kept = self._kept, []
         positions, self._kept_positions = self._kept_positions, []
-        if ids and not self.done:
-            self._sink.push(ids, positions or None)
         end, self._finish = self._finish, None
-        if end is not None:
-            self._end(end)
+        try:
+            if ids and not self.done:
+                self._sink.push(ids, positions or None)
+            if end is not None:
+                self._end(end)
+        except Exception:
+            self._failed()
 
     def drop(self) -> None:
         """The sink is to hear nothing more."""
@@ -229,8 +235,9 @@ class Sequence:
         else:
             sink.fail(end)
 
-    def _break_off(self) -> None:
+    def _failed(self) -> None:
         """A sink raised: it hears of an error, the engine of an abort."""
+        log.exception("request %s: its output could not be passed on", self.request_id)
         generation = self._generation
         if generation is None:
             return

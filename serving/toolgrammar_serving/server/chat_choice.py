@@ -20,7 +20,7 @@ from toolgrammar_serving.server.extension import extension
 from toolgrammar_serving.server.histogram import TOKEN_S
 from toolgrammar_serving.server.logprobs import chat_logprobs
 from toolgrammar_serving.server.sse import encode, lined, quoted, safe_json
-from toolgrammar_serving.server.usage import reasoning_share, usage_object
+from toolgrammar_serving.server.usage import usage_object
 from toolgrammar_serving.text import TokenLogprob
 
 if TYPE_CHECKING:
@@ -116,7 +116,6 @@ class ChatChoice:
                 self.write(self._arguments_head, _json(text) if text.isascii() else quoted(text), _ARGUMENTS_TAIL)
                 return
             if kind is _reasoning and self._reasoning_head:
-                self.reasoning_tokens += count
                 text = event.text  # type: ignore[union-attr]
                 data = _json(text) if text.isascii() else quoted(text)
                 if self._reasoning_again:
@@ -124,11 +123,11 @@ class ChatChoice:
                 self.write(self._reasoning_head, data, TAIL)
                 return
         if events:
-            self.several(events, count)
+            self.several(events)
 
-    def several(self, events: list[Event], count: int) -> None:
+    def several(self, events: list[Event]) -> None:
         """Any number of events of any kind, as one write."""
-        deltas = self.deltas(events, count)
+        deltas = self.deltas(events)
         if deltas:
             self.write(b"".join([b"%b%b%b" % (self.head, delta, TAIL) for delta in deltas]), b"", b"")
 
@@ -136,7 +135,7 @@ class ChatChoice:
         """As ``several``, with what belongs to the tokens in the first event; tokens without a delta get an empty
         one."""
         options = self._answer.options
-        deltas = self.deltas(events, len(token_ids))
+        deltas = self.deltas(events)
         more = b""
         if options.logprobs and logprobs:
             more += b',"logprobs":%b' % lined(encode(chat_logprobs(logprobs, options.tokens_as_ids)))
@@ -152,10 +151,9 @@ class ChatChoice:
         if pieces:
             self.write(b"".join(pieces), b"", b"")
 
-    def deltas(self, events: list[Event], count: int) -> list[bytes]:
-        """The members of one delta for each event that shows; ``count`` tokens brought them."""
+    def deltas(self, events: list[Event]) -> list[bytes]:
+        """The members of one delta for each event that shows."""
         found: list[bytes] = []
-        self.reasoning_tokens += reasoning_share(events, count) if events else 0
         for event in joined(events) if len(events) > 1 else events:
             if isinstance(event, Content):
                 found.append(b'"content":%b' % quoted(event.text))
@@ -195,6 +193,7 @@ class ChatChoice:
         """The event with the finish reason; behind the last choice's, the end of the stream."""
         options = self._answer.options
         reason = finish.reason
+        self.reasoning_tokens = finish.reasoning_tokens
         self._meter.choice_over(reason, self._start, self.first, self.last, self.tokens)
         more = b""
         if options.extension and finish.message is not None:

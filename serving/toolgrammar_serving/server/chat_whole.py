@@ -14,7 +14,7 @@ from toolgrammar_serving.server.extension import extension
 from toolgrammar_serving.server.logprobs import chat_logprobs
 from toolgrammar_serving.server.meter import Meter
 from toolgrammar_serving.server.sse import Frame, safe_json
-from toolgrammar_serving.server.usage import reasoning_share, usage_object
+from toolgrammar_serving.server.usage import usage_object
 from toolgrammar_serving.text import TokenLogprob
 
 
@@ -82,8 +82,6 @@ class WholeChoice:
             self._token_ids += token_ids
         if options.logprobs and logprobs:
             self._logprobs += logprobs
-        if events:
-            self.reasoning_tokens += reasoning_share(events, len(token_ids))
         for event in events:
             if isinstance(event, Content):
                 self._content.append(event.text)
@@ -104,6 +102,7 @@ class WholeChoice:
     def finish(self, finish: ChatFinish) -> None:
         """The choice is over."""
         self._finish = finish
+        self.reasoning_tokens = finish.reasoning_tokens
         now = time.monotonic()
         arrived = self._answer.options.arrived
         self._answer.meter.choice_over(finish.reason, arrived, self._first, now, self._tokens)

@@ -20,7 +20,7 @@ _HALF: Final = 3
 class Detokenizer:
     """One sequence. ``texts``: ``vocabulary.view(...)``."""
 
-    __slots__ = ("_blanks", "_partial", "_prompts", "_texts", "_waiting")
+    __slots__ = ("_blanks", "_ids", "_partial", "_pieces", "_prompts", "_texts", "_waiting")
 
     def __init__(self, vocabulary: Vocabulary, texts: Texts, prompt: Sequence[int] = ()) -> None:
         """``prompt``: the ids before the sequence, which give no text here. Half a character at their end is
@@ -33,6 +33,9 @@ class Detokenizer:
         self._waiting = _half_at_end(vocabulary, prompt)
         #: Whether all that waits is the prompt's.
         self._prompts = bool(self._waiting)
+        #: The latest ids that were read one by one, and what each brought.
+        self._ids: Sequence[int] = ()
+        self._pieces: list[str] = []
         self._blanks = 0
         if vocabulary.leading_blanks and not _has_text(vocabulary.view(True), prompt):
             self._blanks = vocabulary.leading_blanks
@@ -52,6 +55,12 @@ class Detokenizer:
                 pass
         return self._one_by_one(ids)
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each of ``ids`` brought. They are the list that was pushed last, or what is left of it."""
+        if ids is self._ids:
+            return self._pieces[: len(ids)]
+        return [self._texts[id_] or "" for id_ in ids]  # read at once: each is a text
+
     def flush(self) -> str:
         """What waits still, at the end: U+FFFD for half a character of the sequence's own, or nothing."""
         waiting, self._waiting = self._waiting, b""
@@ -59,22 +68,30 @@ class Detokenizer:
 
     def _one_by_one(self, ids: Sequence[int]) -> str:
         texts = self._texts
-        pieces = []
+        pieces: list[str] = []
         for id_ in ids:
             text = texts[id_] if id_ < len(texts) else ""
             if text is None:
                 pieces.append(self._bytes(self._partial[id_]))
-            elif text:
-                if self._waiting:  # whole characters: what waits cannot be completed by them
-                    pieces.append(self.flush())
-                    self._prompts = False
+            elif text and self._waiting:  # whole characters: what waits cannot be completed by them
+                pieces.append(self.flush() + text)
+                self._prompts = False
+            else:
                 pieces.append(text)
-        text = "".join(pieces)
-        if self._blanks and text:
-            kept = text.lstrip(" ") if len(text) - len(text.lstrip(" ")) <= self._blanks else text[self._blanks :]
-            self._blanks = 0 if kept else self._blanks - len(text)
-            return kept
-        return text
+        if self._blanks:
+            self._drop_blanks(pieces)
+        self._ids, self._pieces = ids, pieces
+        return "".join(pieces)
+
+    def _drop_blanks(self, pieces: list[str]) -> None:
+        """Take what may be dropped from the beginning of the text."""
+        for i, piece in enumerate(pieces):
+            kept = piece.lstrip(" ")
+            kept = piece[min(self._blanks, len(piece) - len(kept)) :]
+            self._blanks = 0 if kept else self._blanks - len(piece)
+            pieces[i] = kept
+            if not self._blanks:
+                return
 
     def _bytes(self, new: bytes) -> str:
         waiting = self._waiting

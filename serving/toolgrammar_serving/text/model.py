@@ -14,8 +14,8 @@ import msgspec
 from toolgrammar_serving.errors import BadRequest, TooLong
 from toolgrammar_serving.llm import LLM, Finish, GenerateRequest, Generation
 from toolgrammar_serving.text.logprobs import with_texts
-from toolgrammar_serving.text.requests import TextRequest, TextSink, TokenLogprob
-from toolgrammar_serving.text.sequence import Careful, Plain
+from toolgrammar_serving.text.requests import Dividing, TextRequest, TextSink, TokenLogprob
+from toolgrammar_serving.text.sequence import Careful, Plain, TokenTexts
 from toolgrammar_serving.text.stops import Stops
 from toolgrammar_serving.text.tokenizer import Tokenizer
 
@@ -103,6 +103,9 @@ class TextModel:
                 skip_special_tokens=request.skip_special_tokens,
                 special_text=request.special_text,
             )
+            texts = TokenTexts(decoder, stops is not None)
+            if isinstance(sink, Dividing):
+                sink.token_texts = texts
             if not careful:
                 sequences.append(Plain(sink, decoder, end_text))
                 continue
@@ -110,6 +113,7 @@ class TextModel:
                 Careful(
                     sink,
                     decoder,
+                    texts,
                     end_text,
                     self.tokenizer,
                     index,

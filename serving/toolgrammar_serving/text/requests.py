@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from toolgrammar_serving.errors import ServingError
 from toolgrammar_serving.llm import Finish, Sampling
+
+if TYPE_CHECKING:
+    from toolgrammar_serving.text.sequence import TokenTexts
 
 
 class TextRequest(msgspec.Struct):
@@ -73,3 +76,11 @@ class TextSink(Protocol):
 
     def fail(self, error: ServingError) -> None:
         """There will be no more: the engine died or refused."""
+
+
+@runtime_checkable
+class Dividing(Protocol):
+    """A text sink that tells the tokens of a push apart. Who starts it sets ``token_texts`` before the first
+    push."""
+
+    token_texts: TokenTexts | None

@@ -15,6 +15,9 @@ class IncrementalDecoder(Protocol):
     def push(self, ids: Sequence[int]) -> str:
         """The text that is complete with ``ids``."""
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each of ``ids`` brought. They are the list that was pushed last, or what is left of it."""
+
     def flush(self) -> str:
         """What waits still, at the end."""
 

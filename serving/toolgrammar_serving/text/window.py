@@ -12,7 +12,7 @@ _MOST: Final = 8
 class WindowDecoder:
     """One sequence. Decodes each new id together with those before it, and takes what is added to the text."""
 
-    __slots__ = ("_new", "_said", "_skip", "_special_text", "_tokenizer")
+    __slots__ = ("_new", "_pieces", "_said", "_skip", "_special_text", "_tokenizer")
 
     def __init__(
         self, tokenizer: Any, prompt: Sequence[int], skip_special: bool, special_text: Mapping[int, str]
@@ -24,21 +24,28 @@ class WindowDecoder:
         #: The ids said last, which the decoder may look at, and those not yet said.
         self._said = list(prompt[-_MOST:])
         self._new: list[int] = []
+        #: What each of the ids pushed last brought.
+        self._pieces: list[str] = []
 
     def push(self, ids: Sequence[int]) -> str:
         """The text that is complete with ``ids``."""
-        pieces: list[str] = []
-        for id_ in ids:
-            own = self._special_text.get(id_)
-            if own is not None:
-                pieces += (self.flush(), own)
-                continue
-            self._new.append(id_)
-            text = self._added()
-            if len(self._new) >= _MOST or (text and not text.endswith("\ufffd")):
-                pieces.append(text)
-                self._take()
-        return "".join(pieces)
+        self._pieces = [self._piece(id_) for id_ in ids]
+        return "".join(self._pieces)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each of ``ids`` brought. They are the list that was pushed last, or what is left of it."""
+        return self._pieces[: len(ids)]
+
+    def _piece(self, id_: int) -> str:
+        own = self._special_text.get(id_)
+        if own is not None:
+            return self.flush() + own
+        self._new.append(id_)
+        text = self._added()
+        if len(self._new) < _MOST and (not text or text.endswith("\ufffd")):
+            return ""
+        self._take()
+        return text
 
     def flush(self) -> str:
         """What waits still, at the end."""

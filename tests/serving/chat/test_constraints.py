@@ -87,7 +87,7 @@ def test_strict_tools_on_a_free_choice() -> None:
     assert not admits(constraint, f"So: {CALL.replace('true', '1')}")
 
 
-#: What a server's level lets pass on a free choice: any text, a call of a tool not offered, one with wrong arguments.
+#: What a level lets pass on a free choice: any text, a call of a tool not offered, one with wrong arguments.
 LEVELS = {
     "auto": (True, True, True),
     "function": (True, False, True),

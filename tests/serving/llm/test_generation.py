@@ -293,6 +293,40 @@ def test_a_sink_that_raises_ends_its_own_sequence(caplog: pytest.LogCaptureFixtu
     assert f"request {client.requests[0].request_id}" in caplog.text and "of the sink" in caplog.text
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_a_sink_that_raises_at_what_was_kept_ends_its_own_sequence(
+    caplog: pytest.LogCaptureFixture, over: bool
+) -> None:
+    client, generation, (broken, whole) = started(2)
+
+    def push(*pushed: Any) -> None:
+        raise KeyError("of the sink")
+
+    broken.push = push  # type: ignore[method-assign]
+    generation.pause(0)
+    generation.pause(1)
+    client.send([5], index=0, finish=LENGTH if over else None)
+    client.send([6], index=1)
+    with caplog.at_level(logging.ERROR):
+        generation.resume(0)
+    generation.resume(1)
+    client.send([7], index=0)
+    assert type(broken.end) is ServingError and whole.ids == [6]
+    assert client.aborted == ([] if over else [client.requests[0].request_id])
+    assert f"request {client.requests[0].request_id}" in caplog.text and "of the sink" in caplog.text
+
+
+def test_whoever_reads_says_how_many_tokens_count() -> None:
+    client, generation, _ = started(2)
+    client.send([5, 6, 7], index=0)
+    client.send([5, 6], index=1)
+    generation.keep(0, 1)
+    generation.abort(0)
+    client.send([7], index=0)
+    client.send([7], index=1)
+    assert generation.usage == Usage(3, 1 + 3)
+
+
 def generations() -> int:
     """How many there are."""
     return sum(type(one) is Generation for one in gc.get_objects())

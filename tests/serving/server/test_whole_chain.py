@@ -169,13 +169,40 @@ def test_both_modes_and_the_counts(size: int) -> None:
                 "tool_calls",
             )
             assert [chunk.usage is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
-            for usage in (chunks[-1].usage, response.usage):  # joined steps make it inexact at the borders
-                assert usage.completion_tokens_details.reasoning_tokens > 0
-                usage.completion_tokens_details = None
             assert chunks[-1].usage == response.usage
+            assert response.usage.completion_tokens_details.reasoning_tokens == 2 * len("Hm. 🌿".encode())
             assert response.usage.prompt_tokens == PROMPT_TOKENS
             assert response.usage.completion_tokens == 2 * len(tokens)
             assert response.usage.prompt_tokens_details.cached_tokens == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stop_string_ends_tokens_and_counts(size: int, stream: bool) -> None:
+    tokens = ids("<think>Hm</think>Say hello, and more")
+    steps = [tokens[i : i + size] for i in range(0, len(tokens), size)]
+    right = ids("<think>Hm</think>Say hello")
+    options: Any = {"stop": ["ello"], "extra_body": {"return_token_ids": True}}
+    if stream:
+        options["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+
+    async def main() -> None:
+        async with chain() as it:
+            found = await answered(it, steps, LENGTH, stream=stream, **options)
+            if not stream:
+                assert (found.choices[0].message.content, found.choices[0].finish_reason) == ("Say h", "stop")
+                assert found.choices[0].token_ids == right
+                usage = found.usage
+            else:
+                assert joined(found)[1:] == ("Say h", [], "stop")
+                choices = [choice for chunk in found for choice in chunk.choices]
+                assert [id_ for choice in choices for id_ in getattr(choice, "token_ids", ())] == right
+                assert max(chunk.usage.completion_tokens for chunk in found if chunk.usage) == len(right)
+                usage = found[-1].usage
+            assert usage.completion_tokens == len(right)
+            assert usage.completion_tokens_details.reasoning_tokens == len("Hm")
 
     asyncio.run(main())
 

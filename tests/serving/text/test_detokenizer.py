@@ -38,7 +38,10 @@ def pushed(decoder: IncrementalDecoder, ids: Sequence[int], ends: Sequence[int])
     """The text of ``ids``, pushed in pieces that end at ``ends``."""
     text = ""
     for start, end in zip([0, *ends], [*ends, len(ids)], strict=True):
-        text += decoder.push(list(ids[start:end]))
+        push = list(ids[start:end])
+        new = decoder.push(push)
+        assert "".join(decoder.pieces(push)) == new
+        text += new
     return text + decoder.flush()
 
 
@@ -93,6 +96,35 @@ def test_byte_fallback_is_bytes_decoded(case: tuple[list[int], list[int]], skip:
     # The library's own decoder makes a whole row of bytes U+FFFD if any of it is wrong: it cannot be streamed.
     if "\ufffd" not in expected:
         assert text == reference.decode(ids, skip_special_tokens=skip)
+
+
+def same_pieces(make: Callable[[], IncrementalDecoder], ids: Sequence[int], ends: Sequence[int]) -> None:
+    """What each id of a push brought is what it brings alone; and what is left of a push says the same."""
+    alone, joined = make(), make()
+    for start, end in zip([0, *ends], [*ends, len(ids)], strict=True):
+        push = list(ids[start:end])
+        joined.push(push)
+        expected = [alone.push([id_]) for id_ in push]
+        assert joined.pieces(push) == expected
+        del push[len(push) // 2 :]
+        assert joined.pieces(push) == expected[: len(push)]
+
+
+@pytest.mark.parametrize("kind", ["byte_level", "byte_fallback"])
+@given(data=st.data())
+def test_what_each_token_brought(kind: str, data: st.DataObject) -> None:
+    ids, ends = data.draw(cut(kind))
+    tokenizer, _ = loaded(kind)
+    same_pieces(lambda: tokenizer.decoder([], skip_special_tokens=True, special_text={}), ids, ends)
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 3), st.data())
+def test_what_each_token_brought_where_blanks_are_dropped(
+    ids: list[int], blanks: int, data: st.DataObject
+) -> None:
+    vocabulary = Vocabulary([" ", "a", " b", "   ", "", "<s>"], {}, {5: "<s>"}, leading_blanks=blanks)
+    ends = sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=4)))
+    same_pieces(lambda: Detokenizer(vocabulary, vocabulary.view(True)), ids, ends)
 
 
 @pytest.mark.parametrize("kind", ["byte_level", "byte_fallback"])
@@ -193,6 +225,7 @@ def test_decoders_without_tables(make: Callable[[], Both], data: st.DataObject) 
     ends = sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=5)))
     decoder = tokenizer.decoder([], skip_special_tokens=True, special_text={})
     assert pushed(decoder, ids, ends) == reference.decode(ids) == tokenizer.decode(ids)
+    same_pieces(lambda: tokenizer.decoder([], skip_special_tokens=True, special_text={10: "S"}), ids, ends)
 
 
 def test_special_text_without_tables() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from serving_text_sinks import Listener
 from toolgrammar_serving.llm import Finish
 from toolgrammar_serving.text.byte_tokenizer import ByteTokenizer
-from toolgrammar_serving.text.sequence import Careful
+from toolgrammar_serving.text.sequence import Careful, TokenTexts
 from toolgrammar_serving.text.stops import Stops
 
 TOKENIZER = ByteTokenizer()
@@ -33,9 +33,11 @@ def run(
 ) -> tuple[Listener, list[int]]:
     """Push ``text``, all ASCII, in pieces that end at ``ends``; ``rest`` is the text of the end token."""
     listener, aborted = Listener(), []
+    decoder = TOKENIZER.decoder([], skip_special_tokens=True, special_text={})
     sequence = Careful(
         listener,
-        TOKENIZER.decoder([], skip_special_tokens=True, special_text={}),
+        decoder,
+        TokenTexts(decoder),
         lambda finish: rest,
         TOKENIZER,
         0,
@@ -43,7 +45,7 @@ def run(
         include_stop=include,
         unsearched=free,
     )
-    generation: Any = SimpleNamespace(abort=aborted.append)
+    generation: Any = SimpleNamespace(abort=aborted.append, keep=lambda index, tokens: None)
     sequence.generation = generation
     for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
         if not aborted:
