@@ -89,6 +89,22 @@ def test_the_closer_of_reasoning_breaks_an_incomplete_candidate() -> None:
     gives("hermes", f"<think>{two}\n</think>\nc", reasoning(two), content("c"))
 
 
+def test_a_closer_that_could_go_on_a_candidate_breaks_it() -> None:
+    """It begins as an array does: the candidate stumbles inside it."""
+    closer = "[BEGIN FINAL RESPONSE]"
+    section = "<tool_calls>"
+    for cut in (
+        section,
+        f"{section}[",
+        f'{section}[{{"name": "f", "arguments": ',
+        f'{section}[{{"name": "f", "arguments": {{"n": ',
+        f'{section}[{{"arguments": {{"n": ',
+        f'{section}[{{"arguments": {{"n": [',
+        f'{section}[{{"arguments": {{"n": [[1], ',
+    ):
+        gives("apriel", f"a{cut}{closer}c", reasoning(f"a{cut}"), content("c"), start="reasoning")
+
+
 def test_the_closer_of_reasoning_is_data_inside_a_json_string() -> None:
     call = '<tool_call>{"name": "f", "arguments": {"s": "a</think>b"}}</tool_call>'
     told = ("start f", 'args {"s": "a</think>b"}', "end")
