@@ -89,12 +89,17 @@ class OutputConnections:
         self._lose = lose
         self._loop = asyncio.get_running_loop()
         self._heard = False
+        self._was_busy = False
         self._look: asyncio.TimerHandle | None = None
         self._last_look: asyncio.TimerHandle | None = None
 
     def gone(self, heard: bool) -> None:
         """A connection ended, of which something had come, or not."""
         self._heard |= heard
+        self._was_busy |= self._busy()  # of what begins later nothing was lost
+        if self._last_look is not None and self._connected() + 1 >= self._ranks:
+            self._last_look.cancel()  # it had come back meanwhile
+            self._last_look = None
         if self._look is None:
             self._look = self._loop.call_later(_LOOK_AFTER_S[0], self._look_soon)
 
@@ -106,8 +111,9 @@ class OutputConnections:
 
     def _look_soon(self) -> None:
         heard, self._heard, self._look = self._heard, False, None
+        was_busy, self._was_busy = self._was_busy, False
         missing = self._connected() < self._ranks
-        if self._busy() and (heard or missing):
+        if was_busy and self._busy() and (heard or missing):
             self._lose("a connection for outputs ended with requests in flight")
         elif missing and self._last_look is None:
             self._last_look = self._loop.call_later(_RETURN_S, self._look_late)

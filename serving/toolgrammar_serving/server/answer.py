@@ -56,6 +56,7 @@ class Answer:
         self.left = choices
         self.n = n
         self._slow_reader_s = slow_reader_s
+        self._is_paused = False
         self._deadline: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = self._loop.create_future()
@@ -97,7 +98,7 @@ class Answer:
 
     def break_off(self, error: ServingError) -> None:
         """End it at once: with ``error``, but to a client that does not read nothing can be told."""
-        if self.over.done() or self._deadline is not None:
+        if self.over.done() or self._is_paused:
             self.connection.abort()
         self.fail(error)
 
@@ -134,19 +135,23 @@ class Answer:
 
     def paused(self) -> None:
         """The client reads too slowly: tokens wait below, as token ids; not for ever."""
-        if self.over.done() or self._deadline is not None:
+        if self.over.done() or self._is_paused:
             return
-        self._deadline = self._loop.call_later(self._slow_reader_s, self._cut_off)
+        self._is_paused = True
+        if not self.connection.cuts_off:
+            self._deadline = self._loop.call_later(self._slow_reader_s, self._cut_off)
         for generation in self.generations:
             for index in range(self.n):
                 generation.pause(index)
 
     def resumed(self) -> None:
         """The client has caught up."""
-        if self._deadline is None:
+        if not self._is_paused:
             return
-        self._deadline.cancel()
-        self._deadline = None
+        self._is_paused = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         for generation in self.generations:
             for index in range(self.n):
                 generation.resume(index)
@@ -193,7 +198,7 @@ class StreamAnswer(Answer):
 
     def keep_alive(self, now: float, interval_s: float) -> None:
         """Send a comment if nothing was sent for ``interval_s``; begin the response if need be."""
-        if self.over.done() or self._deadline is not None:
+        if self.over.done() or self._is_paused:
             return
         if not self._live:
             self.hold(KEEP_ALIVE, b"", b"")

@@ -72,6 +72,8 @@ class DirectConnection:
         "watcher",
     )
 
+    cuts_off = True
+
     def __init__(self, protocol: DirectProtocol) -> None:
         self._protocol = protocol
         # The cycle has the scope, and that has this: held weakly, all of it is freed as soon as it is over.

@@ -57,7 +57,6 @@ class DirectProtocol(HttpToolsProtocol):
         chunk are kept by the parser until they are complete."""
         if self.is_deaf:
             return
-        self._unset_keepalive_if_required()
         self.taken += len(data)
         self._feed(data)
         if self.part and not self.transport.is_closing():
@@ -66,22 +65,20 @@ class DirectProtocol(HttpToolsProtocol):
             elif self.timer is None:
                 self.timer = self.loop.call_later(REQUEST_S, self._late)
 
-    def _feed(self, data: bytes | memoryview) -> None:
+    def _feed(self, data: bytes) -> None:
         """To the parser, which stops behind a head that wishes for another protocol: a wish that nobody has to
         grant (RFC 9110, 7.8). It is read again without the wish."""
-        while not self.is_deaf:
+        waiting: list[bytes | memoryview] = [data]
+        while waiting and not self.is_deaf:
+            piece = waiting.pop()
             try:
-                self.parser.feed_data(data)
+                self.parser.feed_data(piece)
             except httptools.HttpParserUpgrade as upgrade:
-                data = memoryview(data)[upgrade.args[0] :]
-                head = self._plain_head()
+                waiting += [memoryview(piece)[upgrade.args[0] :], self._plain_head()]
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-                self.parser.feed_data(head)
             except httptools.HttpParserError:
                 self._refuse(400, "Invalid HTTP request received.", "invalid_http")
-            else:
-                return
 
     def _plain_head(self) -> bytes:
         """The head of the request that is being read, without its wish for another protocol."""
@@ -95,7 +92,10 @@ class DirectProtocol(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A head begins. Empty lines in front of it do not keep a connection open."""
+        self._unset_keepalive_if_required()
+        if self.running is None:  # it has all the time, however long it was waited for
+            self._stop_timer()
         super().on_message_begin()
         self.part, self.taken = "head", 0
 
@@ -106,8 +106,8 @@ class DirectProtocol(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 self._refuse(405, "This server is no proxy.", "method_not_allowed")
             return
+        super().on_headers_complete()  # raises if the URL is none
         self.part, self.taken = "body", 0
-        super().on_headers_complete()
         scope: Any = self.scope
         kind = DirectConnection if scope["http_version"] == "1.1" else UnchunkedConnection
         scope["extensions"] = {KEY: kind(self)}

@@ -26,9 +26,10 @@ class Watcher(Protocol):
 
 
 class Connection(Protocol):
-    """A response's way out."""
+    """A response's way out. ``cuts_off``: it parts with a client that takes nothing by itself."""
 
     is_lost: bool
+    cuts_off: bool
 
     def watch(self, watcher: Watcher) -> None:
         """From now on tell ``watcher``."""
@@ -52,6 +53,8 @@ class Connection(Protocol):
 
 class PlainConnection:
     """Pieces through ASGI ``send``: one task writes what waits, joined."""
+
+    cuts_off = False
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive

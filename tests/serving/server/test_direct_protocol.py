@@ -95,6 +95,34 @@ def test_a_tunnel_is_refused() -> None:
         assert file.read() == b""
 
 
+WISH = "\r\n".join(["Host: x", *WISHES["h2c"], "", ""]).encode()
+TUNNEL = b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n"
+#: Wishes that cannot be passed over.
+BAD_WISHES = {
+    "tunnel": TUNNEL,
+    "encoding": b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n" + WISH,
+    "url": b"GET http:// HTTP/1.1\r\n" + WISH,
+}
+
+
+@pytest.mark.parametrize("bad", BAD_WISHES.values(), ids=BAD_WISHES)
+@pytest.mark.parametrize("before", [b"", WHOLE, STREAM], ids=["alone", "behind-whole", "behind-stream"])
+def test_a_wish_that_cannot_be_read(caplog: pytest.LogCaptureFixture, bad: bytes, before: bytes) -> None:
+    script = Script([content("a", "b")], hold=[1])
+    with (
+        caplog.at_level(logging.ERROR),
+        serving(script) as live,
+        live.send(before + bad) as connection,
+        connection.makefile("rb") as file,
+    ):
+        live.go()
+        status, _, data = read_response(connection, file)
+        assert status == (200 if before else 405 if bad is TUNNEL else 400)
+        assert not before or b"[DONE]" in data or text_of(data) == "ab"
+        assert file.read() == b""
+    assert caplog.text == ""
+
+
 # ---- clients that do not read
 
 #: Idle connections are not what is closed.
@@ -218,3 +246,28 @@ def test_a_client_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "REQUEST_S", 0.2)
     with serving(Script([content("a")])) as live, live.send(b"") as connection:
         assert connection.recv(1) == b""
+
+
+def test_empty_lines_do_not_keep_a_connection_open() -> None:
+    with (
+        serving(Script([content("a")]), {"keep_alive_s": 0.2}) as live,
+        live.send(WHOLE) as connection,
+        connection.makefile("rb") as file,
+    ):
+        assert read_response(connection, file)[0] == 200
+        connection.sendall(b"\r\n")
+        assert file.read() == b""
+
+
+def test_a_late_request_has_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time begins with its first byte, not with the connection."""
+    monkeypatch.setattr(module, "REQUEST_S", 0.2)
+    with serving(Script([content("a")])) as live, live.send(b"") as connection:
+        while not live.on_loop(lambda: len(live.server.server_state.connections)):
+            pass
+        (protocol,) = live.server.server_state.connections
+        given = live.on_loop(lambda: protocol.timer.when())
+        connection.sendall(WHOLE[:20])
+        while (timer := live.on_loop(lambda: protocol.timer)) is None or timer.when() == given:
+            pass
+        assert timer.when() > given

@@ -18,6 +18,9 @@ class Holding:
     def get_write_buffer_size(self) -> int:
         return self.sizes.pop(0)
 
+    def get_extra_info(self, name: str) -> None:
+        """No socket."""
+
     def abort(self) -> None:
         self.is_given_up = True
 

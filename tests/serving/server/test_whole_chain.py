@@ -301,7 +301,7 @@ def test_a_slow_reader_holds_up_nobody_and_gets_all() -> None:
             (name,) = await it.sent()
             (answer,) = it.server.service._answers
             sent = 0
-            while answer._deadline is None:  # nobody reads, so the server is told to wait
+            while not answer._is_paused:  # nobody reads, so the server is told to wait
                 assert sent < steps
                 it.engine.says(name, step)
                 sent += 1
