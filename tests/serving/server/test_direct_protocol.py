@@ -259,9 +259,8 @@ def test_empty_lines_do_not_keep_a_connection_open() -> None:
         assert file.read() == b""
 
 
-def test_a_late_request_has_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_request_has_all_the_time() -> None:
     """Its time begins with its first byte, not with the connection."""
-    monkeypatch.setattr(module, "REQUEST_S", 0.2)
     with serving(Script([content("a")])) as live, live.send(b"") as connection:
         while not live.on_loop(lambda: len(live.server.server_state.connections)):
             pass
