@@ -257,16 +257,3 @@ def test_empty_lines_do_not_keep_a_connection_open() -> None:
         assert read_response(connection, file)[0] == 200
         connection.sendall(b"\r\n")
         assert file.read() == b""
-
-
-def test_a_late_request_has_all_the_time() -> None:
-    """Its time begins with its first byte, not with the connection."""
-    with serving(Script([content("a")])) as live, live.send(b"") as connection:
-        while not live.on_loop(lambda: len(live.server.server_state.connections)):
-            pass
-        (protocol,) = live.server.server_state.connections
-        given = live.on_loop(lambda: protocol.timer.when())
-        connection.sendall(WHOLE[:20])
-        while (timer := live.on_loop(lambda: protocol.timer)) is None or timer.when() == given:
-            pass
-        assert timer.when() > given
