@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from toolgrammar.combinators import WHITE
@@ -249,8 +248,7 @@ class Reading(Output):
         marked gives way to the next alternative, from its start. Returns the new position, 0.
         """
         raw = self.raw(save.start, self.base + len(self.buf))
-        if save.kind == DRAFT and save.draft_phase == 1:
-            fail = save.start + closer_start(save.node.texts, raw, fail - save.start)
+        fail = save.start + save.stumble(raw, fail - save.start)
         if self.ws_end == fail and self.ws_start > save.start:
             fail = self.ws_start
         retry = save.origin.retry
@@ -386,20 +384,6 @@ def run_length(buf: str, start: int, end: int, chars: str) -> int:
     """The length of the run of ``chars`` that begins at ``start``."""
     text = buf[start:end]
     return len(text) - len(text.lstrip(chars))
-
-
-def closer_start(closers: Iterable[str], raw: str, fail: int) -> int:
-    """Where a closer begins that ``fail`` lies in, be it whole or cut off by the end of ``raw``; else ``fail``.
-
-    What a candidate stumbles over may be in the middle of one: "[" begins an array, too.
-    """
-    found = fail
-    for closer in closers:
-        for start in range(max(1, fail - len(closer) + 1), found):
-            if closer.startswith(raw[start : start + len(closer)]):
-                found = start
-                break
-    return found
 
 
 def tail_length(buf: str, start: int, end: int, chars: str) -> int:

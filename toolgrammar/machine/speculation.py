@@ -55,6 +55,21 @@ class Save:
         """Whether the attempt is no call section."""
         return bool(getattr(self.node, "aside", False))
 
+    def stumble(self, raw: str, at: int) -> int:
+        """Where a draft's candidate that cannot go on at ``at`` of ``raw``, its text, is over: at the beginning of
+        the closer that ``at`` lies in, be it whole or cut off by the end. In all other cases ``at``.
+
+        A closer's front may fit a candidate: "[" begins an array, too.
+        """
+        found = at
+        if self.kind == DRAFT and self.draft_phase == 1:
+            for closer in self.node.texts:
+                for start in range(max(1, at - len(closer) + 1), found):
+                    if closer.startswith(raw[start : start + len(closer)]):
+                        found = start
+                        break
+        return found
+
     def copy(self) -> Save:
         """An independent copy."""
         new = Save(self.kind, self.node, self.start, self.origin)

@@ -257,3 +257,16 @@ def test_empty_lines_do_not_keep_a_connection_open() -> None:
         assert read_response(connection, file)[0] == 200
         connection.sendall(b"\r\n")
         assert file.read() == b""
+
+
+def test_a_late_request_has_all_the_time() -> None:
+    """Its time begins with its first byte, not with the connection: another timer runs."""
+    with serving(Script([content("a")])) as live, live.send(b"") as connection:
+        while not live.on_loop(lambda: len(live.server.server_state.connections)):
+            pass
+        (protocol,) = live.server.server_state.connections
+        first = live.on_loop(lambda: protocol.timer)
+        connection.sendall(WHOLE[:20])
+        while not live.on_loop(lambda: protocol.part):
+            pass
+        assert live.on_loop(lambda: (first.cancelled(), protocol.timer.cancelled())) == (True, False)
