@@ -164,10 +164,18 @@ async def until(holds: Callable[[], bool]) -> None:
             await turn()
 
 
-async def looked(it: Rig) -> None:
-    """The end of an output connection was seen, and looked into."""
-    await until(lambda: it.client._outputs._look is not None)
-    await until(lambda: it.client._outputs._look is None)
+def looks(it: Rig) -> asyncio.Event:
+    """Set when the end of an output connection, which is still to come, was looked into."""
+    done = asyncio.Event()
+    outputs = it.client._outputs
+    look = outputs._look_soon
+
+    def seen() -> None:
+        look()
+        done.set()
+
+    outputs._look_soon = seen  # type: ignore[method-assign]
+    return done
 
 
 #: Noticed at once, and not only by its staying away.
@@ -228,8 +236,9 @@ def test_the_end_of_the_outputs_between_requests_is_no_loss_if_the_engine_comes_
             it.client.add(request("a"), sink := Sink())
             it.engines[0].says("a", [1], STOP)
             await sink.over()
+            looked = looks(it)
             disconnect_outputs(it)
-            await looked(it)
+            await asyncio.wait_for(looked.wait(), DEADLINE_S)
             reconnect_outputs(it)
             await until(lambda: it.client._reader.connected() == 1)
             it.client._outputs._look_late()
@@ -258,11 +267,12 @@ def test_a_stranger_at_the_outputs_that_sent_nothing_may_go():
     async def main():
         async with rig() as it:
             it.client.add(request("a"), sink := Sink())
+            looked = looks(it)
             with socket.socket(socket.AF_UNIX) as stranger:
                 stranger.connect(it.client._sockets.output_address.removeprefix("ipc://"))
                 stranger.send(PULL_HELLO.replace(b"PULL", b"PUSH"))
                 await until(lambda: it.client._reader.connected() == 2)
-            await looked(it)
+            await asyncio.wait_for(looked.wait(), DEADLINE_S)
             it.engines[0].says("a", [1], STOP)
             await sink.over()
             assert (sink.tokens, sink.errors, it.client.alive) == ([1], [], True)
@@ -270,7 +280,11 @@ def test_a_stranger_at_the_outputs_that_sent_nothing_may_go():
     asyncio.run(main())
 
 
-def test_outputs_that_end_behind_the_last_word_of_all_are_not_looked_into_after_close():
+def test_outputs_that_end_behind_the_last_word_of_all_are_not_looked_into_after_close(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(connections, "_LOOK_AFTER_S", (1000.0,))  # not before the close
+
     async def main():
         async with rig() as it:
             disconnect_outputs(it)
